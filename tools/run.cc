@@ -6,7 +6,6 @@
 #include <tutti/tools/help.h>
 #include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/nodes/remote_agent.h>
-#include <tutti/tools/run/nodes/remote_launch.h>
 #include <tutti/tools/run/own_command.h>
 #include <tutti/tools/run/rank_environment.h>
 #include <tutti/tools/run/run_options.h>
@@ -168,17 +167,17 @@ int run(RunArguments& arguments, const CLI::App& options, const Settings& settin
   const std::vector<std::string> command = program_of(words);
   if (command.empty()) return refuse("no program given; write tutti run -n 4 -- PROGRAM ARGUMENTS");
   settle_launch(arguments, command);
-  const std::vector<HostSlots> hosts = settle_place(arguments.place, arguments.launch);
+  settle_place(arguments.place, arguments.launch);
   const bool all_of_nodes = arguments.elastic && arguments.launch.nodes && !arguments.min_ranks;
   if (all_of_nodes) arguments.launch.elastic->min_ranks = 0;
-  if (hosts.empty()) {
+  const bool remote = arguments.launch.remote.has_value();
+  if (!remote) {
     apply_local_options(arguments.local, arguments.launch);
   } else if (arguments.local.stdin_rank != "none") {
     return refuse("--stdin reaches ranks of this host's own launcher; with -H or --hostfile all read /dev/null");
   }
-  tell_settings(settings, arguments.launch, ignored_options(options), hosts.empty());
-  if (hosts.empty()) return launch(arguments.launch);
-  return launch_remotely(arguments.launch, {hosts, split_rsh(arguments.place.rsh), arguments.place.nodes.master_addr});
+  tell_settings(settings, arguments.launch, ignored_options(options), !remote);
+  return launch(arguments.launch);
 }
 
 int run_command(CLI::App& command, RunArguments& arguments) {

@@ -150,16 +150,16 @@ class Processes::Impl {
 
  private:
   void start_store(int world_size) {
-    job_.world_size = job_.local_size = world_size;
-    job_.master_addr = "127.0.0.1";
-    job_.job_id = tools::new_job_id();
-    job_.job_secret = comm::new_job_secret();
+    job_.plan.world_size = job_.plan.nodes.front().nproc = world_size;
+    job_.plan.master_addr = "127.0.0.1";
+    job_.plan.job_id = tools::new_job_id();
+    job_.secret = comm::new_job_secret();
     comm::TcpStoreServerOptions options;
-    options.job_id = job_.job_id;
-    options.job_secret = job_.job_secret;
+    options.job_id = job_.plan.job_id;
+    options.job_secret = job_.secret;
     options.world_size = world_size;
     server_ = std::make_unique<comm::TcpStoreServer>(options);
-    job_.master_port = job_.store_port = server_->port();
+    job_.plan.master_port = job_.plan.store_port = server_->port();
   }
 
   void end_all() {

@@ -6,7 +6,6 @@
 #include <tutti/tests/support/expect_text.h>
 #include <tutti/tools/run/nodes/conductor.h>
 #include <tutti/tools/run/nodes/control_link.h>
-#include <tutti/tools/run/nodes/remote_launch.h>
 
 #include <nlohmann/json.hpp>
 #include <stdexcept>

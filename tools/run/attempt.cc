@@ -36,10 +36,11 @@ void Attempt::start() {
   look_after_children();
   // Pipes and log files of this node's ranks; clients of the stores, of all nodes perhaps, are yet to come.
   const std::size_t own = 4 * static_cast<std::size_t>(options_.nproc) + 16;
-  comm::try_raise_descriptor_limit(own + 3 * static_cast<std::size_t>(job_.world_size));
+  comm::try_raise_descriptor_limit(own + 3 * static_cast<std::size_t>(job_.plan.world_size));
   comm::raise_descriptor_limit(own, "the output of " + std::to_string(options_.nproc) + " ranks");
   for (int local_rank = 0; local_rank < options_.nproc; ++local_rank) {
-    start_rank(local_rank, job_, {}, options_.local.stdin_rank == job_.first_rank + local_rank ? STDIN_FILENO : -1);
+    start_rank(local_rank, job_, {},
+               options_.local.stdin_rank == job_.place().first_rank + local_rank ? STDIN_FILENO : -1);
   }
   tell_changes();
 }
@@ -47,7 +48,8 @@ void Attempt::start() {
 // A rank is in the background of a terminal, and would be stopped by reading there.
 void Attempt::refuse_terminal_input() const {
   const std::optional<int> reader = options_.local.stdin_rank;
-  const bool is_here = reader && *reader >= job_.first_rank && *reader < job_.first_rank + options_.nproc;
+  const bool is_here =
+      reader && *reader >= job_.place().first_rank && *reader < job_.place().first_rank + options_.nproc;
   if (!is_here || ::isatty(STDIN_FILENO) == 0) return;
   const std::string option = "--stdin " + std::to_string(*reader);
   const std::string what =
@@ -57,8 +59,8 @@ void Attempt::refuse_terminal_input() const {
 
 void Attempt::start_rank(int local_rank, const JobEnvironment& job, const std::vector<std::string>& ordered,
                          int stdin_fd) {
-  const int rank = job_.first_rank + local_rank;
-  std::vector<std::string> extra = local_variables(options_.local, local_rank, rank, job_.world_size);
+  const int rank = job_.place().first_rank + local_rank;
+  std::vector<std::string> extra = local_variables(options_.local, local_rank, rank, job_.plan.world_size);
   for (const std::vector<std::string>& more : {options_.environment, ordered})
     extra.insert(extra.end(), more.begin(), more.end());
   SpawnPlan plan{options_.command, rank_environment(job, local_rank, extra), context_.keep_open};
@@ -69,7 +71,7 @@ void Attempt::start_rank(int local_rank, const JobEnvironment& job, const std::v
   RankEnd end;
   end.rank = rank;
   end.place = static_cast<int>(ends_.size());
-  end.host = job_.host;
+  end.host = job_.place().host;
   end.cpus = to_ranges(plan.cpus);
   end.pid = spawned.pid;
   end.started = now;
@@ -183,14 +185,14 @@ void Attempt::note_exits() {
   for (RankEnd& rank : ends_) {
     if (!rank.running) continue;
     const bool was_frozen = rank.frozen;
-    if (note_end(rank)) {
+    const bool has_ended = note_end(rank);
+    if (options_.elastic && state_ == State::Running) rank.frozen = !has_ended && is_stopped(rank.pid);
+    if (has_ended) {
       if (rank.failed()) rank.evidence = evidence_.about(rank);
       if (rank.by_signal && passed_on_.contains(rank.code)) rank.evidence = kPassedOn;
       failed = failed || rank.failed();
-    } else if (options_.elastic && state_ == State::Running) {
-      rank.frozen = is_stopped(rank.pid);
     }
-    if (!rank.running || rank.frozen != was_frozen) changed_.push_back(rank);
+    if (has_ended || rank.frozen != was_frozen) changed_.push_back(rank);
   }
   if (state_ != State::Running) return;
   tell_changes();
@@ -221,7 +223,7 @@ void Attempt::rescue(const Order& order) {
   }
   for (const Order::Start& start : order.starts) {
     JobEnvironment job = job_;
-    job.restart_count = start.restart_count;
+    job.plan.restart_count = start.restart_count;
     start_rank(start.local_rank, job, start.environment, -1);
   }
 }

@@ -8,7 +8,6 @@
 #include <tutti/tools/run/signals.h>
 #include <tutti/tools/run/spawn.h>
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,9 +29,8 @@ struct LaunchContext {
   /// Queues "tutti run: <text>".
   void say(const std::string& text) { console.err().push(options.name + ": " + text); }
 
-  /// Writes what is queued. A reader that does not read can be left with Ctrl-C: then, and whenever a signal that asks
-  /// to end has come meanwhile, returns that signal.
-  std::optional<int> flush();
+  /// Writes what is queued. A reader that does not read can be left with Ctrl-C.
+  void flush();
 
   const LaunchOptions& options;
   const std::vector<int> keep_open;
@@ -47,5 +45,8 @@ struct LaunchContext {
 /// A job on several nodes: runs this one's part to its end, and returns the exit status. options.nodes must be set.
 /// Throws comm::Error and CannotExecute for what keeps it from beginning.
 int run_agent(LaunchContext& context);
+
+/// The same for options.remote: agents of other hosts run the job, and this launcher has no ranks of its own.
+int run_remotely(LaunchContext& context);
 
 }  // namespace tutti::tools

@@ -53,15 +53,19 @@ class Launch {
   int run() {
     if (!options_.log_dir.empty()) std::filesystem::create_directories(options_.log_dir);
     for (int restart = 0;; ++restart) {
-      RoundPlan plan{.restart_count = restart, .world_size = options_.nproc, .job_id = job_id_};
-      plan.nodes.push_back({.nproc = options_.nproc});
-      plan.master_port = options_.master_port;
+      JobEnvironment job{.secret = secret_, .max_restarts = options_.max_restarts};
+      RoundPlan& plan = job.plan;
+      plan = {.restart_count = restart,
+              .world_size = options_.nproc,
+              .job_id = job_id_,
+              .master_addr = options_.master_addr,
+              .master_port = options_.master_port,
+              .nodes = {{.nproc = options_.nproc}}};
       const RoundStores stores(options_, options_.master_addr, options_.master_port, secret_, plan,
                                [this](const std::string& line) { context_.say(line + "\n"); });
       const std::unique_ptr<ReservedPort> reserved = reserve_port(plan);
-      const JobEnvironment job = environment_of(plan, 0, options_.master_addr, secret_, options_.max_restarts);
       ElasticJob* const elastic = stores.elastic();
-      if (options_.verbose) describe_job(job);
+      if (options_.verbose) describe_job(plan);
       OwnControl control(stores);
       Attempt attempt(context_, job, control);
       attempt.start();
@@ -82,13 +86,13 @@ class Launch {
     return reserved;
   }
 
-  void describe_job(const JobEnvironment& job) {
+  void describe_job(const RoundPlan& plan) {
     const bool users = std::getenv("OMP_NUM_THREADS") != nullptr;
     context_.say(
-        std::to_string(options_.nproc) + " ranks of '" + options_.command.front() + "', job " + job.job_id + ", " +
-        (options_.store ? "store at " + comm::host_and_port(job.master_addr, job.store_port) + ", PyTorch's at "
+        std::to_string(options_.nproc) + " ranks of '" + options_.command.front() + "', job " + plan.job_id + ", " +
+        (options_.store ? "store at " + comm::host_and_port(plan.master_addr, plan.store_port) + ", PyTorch's at "
                         : "no store; MASTER_ADDR and MASTER_PORT say ") +
-        comm::host_and_port(job.master_addr, job.master_port) + ", OMP_NUM_THREADS " +
+        comm::host_and_port(plan.master_addr, plan.master_port) + ", OMP_NUM_THREADS " +
         (users ? "as in the environment" : "= " + std::to_string(omp_threads(options_.nproc))) + "\n");
   }
 
@@ -131,22 +135,22 @@ std::optional<std::string> objection(const LaunchOptions& options) {
 
 // Process groups that may be there at one time; an elastic job's dead ones count until the end.
 int group_limit(const LaunchOptions& options) {
+  if (options.remote) return static_cast<int>(2 * options.remote->hosts.size()) + options.max_restarts;
   return options.elastic ? options.nproc * (1 + std::min(options.max_restarts, 1000)) : options.nproc;
 }
 
 }  // namespace
 
-std::optional<int> LaunchContext::flush() {
+void LaunchContext::flush() {
   while (console.has_bytes()) {
     std::vector<pollfd> entries{{signals.fd(), POLLIN, 0}};
     console.add_poll_entries(entries);
     if (::poll(entries.data(), entries.size(), -1) < 0) continue;
     for (std::size_t i = 1; i < entries.size(); ++i) console.handle(entries[i]);
     while (const std::optional<int> signal = signals.next()) {
-      if (asks_to_end(*signal)) return signal;
+      if (asks_to_end(*signal)) return;
     }
   }
-  return std::nullopt;
 }
 
 int launch(const LaunchOptions& options) {
@@ -159,9 +163,9 @@ int launch(const LaunchOptions& options) {
   LaunchContext context(options, group_limit(options));
   int status = 1;
   try {
-    status = options.nodes ? run_agent(context) : Launch(context).run();
+    status = options.remote ? run_remotely(context) : options.nodes ? run_agent(context) : Launch(context).run();
   } catch (const CannotExecute& error) {
-    context.say(std::string(error.what()) + "\n");
+    context.say(std::string(error.what()) + (options.remote ? " (--rsh)\n" : "\n"));
     status = error.status();
   } catch (const std::exception& error) {
     context.say(std::string(error.what()) + "\n");

@@ -36,8 +36,9 @@ struct LaunchOptions {
   LocalOptions local{};
   std::optional<ElasticLimits> elastic = std::nullopt;  // lost ranks are replaced, max_restarts times
   std::optional<NodeOptions> nodes = std::nullopt;  // a job on several nodes; master_addr and master_port are not used
-  std::string name = "tutti run";                   // begins every message
-  std::vector<std::string> environment{};           // "NAME=value", on top of the launcher's
+  std::optional<RemoteOptions> remote = std::nullopt;  // this launcher starts agents, and `nproc` is for hosts without
+  std::string name = "tutti run";                      // begins every message
+  std::vector<std::string> environment{};              // "NAME=value", on top of the launcher's
 };
 
 /// Runs the job to its end. Returns the exit status for the calling program: 0; the first failing rank's own (128 +

@@ -7,6 +7,7 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/tools/run/leftovers.h>
 #include <tutti/tools/run/signals.h>
+#include <tutti/tools/run/spawn.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -96,19 +97,14 @@ Keeper::Keeper(int capacity)
 }
 
 void Keeper::start() {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) comm::throw_errno("cannot make a pipe", errno);
+  Pipe pipe = make_pipe("the keeper process");
   pid_ = fork();
   if (pid_ == 0) {
-    close(ends[1]);
-    keep(ends[0], groups_, command_line_);
+    pipe.write_end.close();
+    keep(pipe.read_end.get(), groups_, command_line_);
   }
-  const int error = errno;
-  close(ends[0]);
-  write_fd_ = ends[1];
-  if (pid_ > 0) return;
-  close(std::exchange(write_fd_, -1));
-  comm::throw_errno("cannot start the keeper process (fork)", error);
+  if (pid_ < 0) comm::throw_errno("cannot start the keeper process (fork)", errno);
+  write_end_ = std::move(pipe.write_end);
 }
 
 std::string Keeper::replace_if_dead() {
@@ -116,7 +112,7 @@ std::string Keeper::replace_if_dead() {
   const pid_t dead = pid_;
   if (dead <= 0 || waitpid(dead, &status, WNOHANG) != dead) return {};
   pid_ = -1;
-  close(std::exchange(write_fd_, -1));
+  write_end_.close();
   const std::string killed = "the keeper process (pid " + std::to_string(dead) + ") was killed" +
                              (WIFSIGNALED(status) ? " by " + signal_name(WTERMSIG(status)) : std::string());
   try {
@@ -129,7 +125,7 @@ std::string Keeper::replace_if_dead() {
 }
 
 Keeper::~Keeper() {
-  if (write_fd_ >= 0) close(write_fd_);
+  write_end_.close();
   while (pid_ > 0 && waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
   ::munmap(groups_.data(), groups_.size_bytes());

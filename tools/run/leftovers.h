@@ -18,6 +18,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <tutti/comm/wire/socket.h>
 
 #include <atomic>
 #include <set>
@@ -53,7 +54,7 @@ class Keeper {
   std::span<std::atomic<pid_t>> groups_;  // shared with the keeper; 0: a free place
   std::span<char> command_line_;          // of this process, as `ps` shows it
   pid_t pid_ = -1;
-  int write_fd_ = -1;
+  comm::Socket write_end_;
 };
 
 class Strays {

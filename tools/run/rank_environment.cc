@@ -21,19 +21,19 @@ void assign(Variables& variables, const std::string& assignment) {
 }
 
 void add_rank_variables(Variables& variables, const JobEnvironment& job, int local_rank) {
-  variables["RANK"] = std::to_string(job.first_rank + local_rank);
+  variables["RANK"] = std::to_string(job.place().first_rank + local_rank);
   variables["LOCAL_RANK"] = std::to_string(local_rank);
-  variables["WORLD_SIZE"] = std::to_string(job.world_size);
-  variables["LOCAL_WORLD_SIZE"] = std::to_string(job.local_size);
+  variables["WORLD_SIZE"] = std::to_string(job.plan.world_size);
+  variables["LOCAL_WORLD_SIZE"] = std::to_string(job.place().nproc);
   variables["GROUP_RANK"] = std::to_string(job.node);
-  variables["GROUP_WORLD_SIZE"] = std::to_string(job.node_count);
-  variables["MASTER_ADDR"] = job.master_addr;
-  variables["MASTER_PORT"] = std::to_string(job.master_port);
-  variables["TORCHELASTIC_RESTART_COUNT"] = std::to_string(job.restart_count);
+  variables["GROUP_WORLD_SIZE"] = std::to_string(job.plan.nodes.size());
+  variables["MASTER_ADDR"] = job.plan.master_addr;
+  variables["MASTER_PORT"] = std::to_string(job.plan.master_port);
+  variables["TORCHELASTIC_RESTART_COUNT"] = std::to_string(job.plan.restart_count);
   variables["TORCHELASTIC_MAX_RESTARTS"] = std::to_string(job.max_restarts);
-  variables["TORCHELASTIC_RUN_ID"] = job.job_id;
-  variables["TUTTI_JOB_ID"] = job.job_id;
-  variables["TUTTI_JOB_SECRET"] = job.job_secret;
+  variables["TORCHELASTIC_RUN_ID"] = job.plan.job_id;
+  variables["TUTTI_JOB_ID"] = job.plan.job_id;
+  variables["TUTTI_JOB_SECRET"] = job.secret;
   variables["TUTTI_LAUNCHER"] = "env";  // these variables count, whatever an outer launcher has left or was named
   for (const char* name : {"TUTTI_OWN_CPUS", "TUTTI_CONTROL", "TUTTI_WORKER"})
     variables.erase(name);                          // another launcher's
@@ -41,12 +41,13 @@ void add_rank_variables(Variables& variables, const JobEnvironment& job, int loc
   const auto store = variables.find("TUTTI_STORE");
   const bool users_own = store != variables.end() && store->second.starts_with("file://");
   if (!users_own && store != variables.end()) variables.erase(store);
-  if (job.store_port != 0) {
+  if (job.plan.store_port != 0) {
     variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
-    if (!users_own) variables["TUTTI_STORE"] = "tcp://" + comm::host_and_port(job.master_addr, job.store_port);
+    if (!users_own)
+      variables["TUTTI_STORE"] = "tcp://" + comm::host_and_port(job.plan.master_addr, job.plan.store_port);
   }
-  if (job.control_port != 0) {
-    variables["TUTTI_CONTROL"] = comm::host_and_port(job.master_addr, job.control_port);
+  if (job.plan.control_port != 0) {
+    variables["TUTTI_CONTROL"] = comm::host_and_port(job.plan.master_addr, job.plan.control_port);
     variables["TUTTI_WORKER"] = comm::WorkerId{.node = job.node, .slot = local_rank}.text();
   }
 }
@@ -68,7 +69,7 @@ std::vector<std::string> rank_environment(const JobEnvironment& job, int local_r
   Variables variables;
   for (char** entry = environ; *entry != nullptr; ++entry) assign(variables, *entry);
   add_rank_variables(variables, job, local_rank);
-  variables.try_emplace("OMP_NUM_THREADS", std::to_string(omp_threads(job.local_size)));
+  variables.try_emplace("OMP_NUM_THREADS", std::to_string(omp_threads(job.place().nproc)));
   for (const std::string& assignment : extra) assign(variables, assignment);
 
   std::vector<std::string> result;

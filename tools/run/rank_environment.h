@@ -3,7 +3,8 @@
 // functions.
 #pragma once
 
-#include <cstdint>
+#include <tutti/tools/run/nodes/messages.h>
+
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,24 +13,16 @@ namespace tutti::tools {
 
 /// What all ranks of one start of a job have in common on one node.
 struct JobEnvironment {
-  int world_size = 1;
-  int node = 0;  // GROUP_RANK
-  int node_count = 1;
-  int first_rank = 0;  // of this node
-  int local_size = 1;  // ranks of this node
-  std::string host;    // this node's name for people; "" in a job on one host
-  std::string master_addr;
-  std::uint16_t master_port = 0;
-  std::uint16_t store_port = 0;  // of Tutti's store, where the launcher serves it; else 0: rank 0 does, at master_port
-  std::uint16_t control_port = 0;  // of an elastic job's control store; else 0
-  std::string job_id;
-  std::string job_secret;
-  int restart_count = 0;
+  RoundPlan plan{.world_size = 1, .nodes = {NodePlace{}}};  // with the address where this node's ranks meet the others
+  int node = 0;                                             // GROUP_RANK
+  std::string secret{};
   int max_restarts = 0;
+
+  const NodePlace& place() const { return plan.nodes.at(static_cast<std::size_t>(node)); }
 };
 
 /// This process's environment with the rank's variables set ("NAME=value", ready for exec) and then `extra` on top.
-/// OMP_NUM_THREADS is set to omp_threads(local_size) unless the user has set it.
+/// OMP_NUM_THREADS is set to omp_threads(the node's ranks) unless the user has set it.
 std::vector<std::string> rank_environment(const JobEnvironment& job, int local_rank,
                                           const std::vector<std::string>& extra = {});
 

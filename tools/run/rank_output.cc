@@ -26,7 +26,7 @@ bool chosen(const std::vector<int>& filter, int rank) {
 
 // Hosts are called as the table at the start of a job on several calls them.
 std::string host_of(const JobEnvironment& job) {
-  if (!job.host.empty()) return job.host;
+  if (!job.place().host.empty()) return job.place().host;
   const std::string whole = comm::host_name();
   return whole.substr(0, whole.find('.'));
 }
@@ -34,9 +34,9 @@ std::string host_of(const JobEnvironment& job) {
 }  // namespace
 
 LinePrinter::LinePrinter(const LaunchOptions& options, const JobEnvironment& job, Console& console)
-    : labels_(options.label), first_rank_(job.first_rank), before_rank_("rank "), console_(console) {
+    : labels_(options.label), first_rank_(job.place().first_rank), before_rank_("rank "), console_(console) {
   const std::string& form = options.local.label;
-  if (form == "host" || (form.empty() && job.node_count > 1)) before_rank_ = host_of(job) + "/";
+  if (form == "host" || (form.empty() && job.plan.nodes.size() > 1)) before_rank_ = host_of(job) + "/";
 }
 
 std::string LinePrinter::label_of(int local_rank) const {
@@ -64,15 +64,15 @@ void LinePrinter::print(int local_rank, Stream stream, std::string_view line) {
 RankOutput::RankOutput(const LaunchOptions& options, const JobEnvironment& job, int local_rank, int out_fd, int err_fd,
                        LinePrinter& printer)
     : local_rank_(local_rank),
-      split_lines_(job.world_size > 1 || !options.local.label.empty()),
+      split_lines_(job.plan.world_size > 1 || !options.local.label.empty()),
       printer_(printer),
       streams_{{Stream::Out, comm::Socket(out_fd)}, {Stream::Err, comm::Socket(err_fd)}} {
   const LocalOptions& local = options.local;
-  const int rank = job.first_rank + local_rank;
+  const int rank = job.place().first_rank + local_rank;
   // A log folder alone means: everything goes there.
   const bool all = !options.log_dir.empty() && local.redirects == 0 && local.tees == 0;
-  const std::string folder = options.log_dir + "/" + job.job_id + "/attempt_" + std::to_string(job.restart_count) +
-                             "/" + std::to_string(rank) + "/";
+  const std::string folder = options.log_dir + "/" + job.plan.job_id + "/attempt_" +
+                             std::to_string(job.plan.restart_count) + "/" + std::to_string(rank) + "/";
   for (StreamState& stream : streams_) {
     const int bit = 1 << static_cast<int>(stream.name);
     const bool teed = (local.tees & bit) != 0;

@@ -1,5 +1,4 @@
-// What the ranks of one start of a job meet with, whether it has one node or several: the stores that are served for
-// them, and their environment.
+// The stores that are served for the ranks of one start of a job, whether it has one node or several.
 #pragma once
 
 #include <tutti/comm/store/tcp_store_server.h>
@@ -7,7 +6,6 @@
 #include <tutti/tools/run/elastic/elastic_job.h>
 #include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/nodes/messages.h>
-#include <tutti/tools/run/rank_environment.h>
 
 #include <cstdint>
 #include <memory>
@@ -34,9 +32,5 @@ class RoundStores {
   std::unique_ptr<comm::TcpStoreServer> server_;
   std::unique_ptr<ElasticJob> elastic_;
 };
-
-/// Of the ranks of `node`. `address`: where they reach the stores, unless plan.master_addr says where.
-JobEnvironment environment_of(const RoundPlan& plan, int node, const std::string& address, const std::string& secret,
-                              int max_restarts);
 
 }  // namespace tutti::tools

@@ -255,21 +255,23 @@ void add_place_options(CLI::App& command, PlaceArguments& arguments) {
   command.add_flag("--standalone", arguments.standalone, "One node, 127.0.0.1 and a free port, whatever else is said");
 }
 
-std::vector<HostSlots> settle_place(PlaceArguments& arguments, LaunchOptions& launch) {
-  if (arguments.standalone) return {};
+void settle_place(PlaceArguments& arguments, LaunchOptions& launch) {
+  if (arguments.standalone) return;
   if (!is_remote_agent() && arguments.hosts.empty() && arguments.hostfile.empty())
     ask_scheduler(arguments.nodes, comm::process_environment());
   if (!arguments.nodes.master_addr.empty()) launch.master_addr = arguments.nodes.master_addr;
   launch.master_port = static_cast<std::uint16_t>(arguments.nodes.master_port.value_or(0));
   if (is_remote_agent()) {  // the hosts are the launcher's business; a hostfile may exist on its host alone
     launch.nodes = launched_node_options(arguments.nodes, 1);
-    take_remote_place(*launch.nodes, launch.nproc);
-    return {};
+    return take_remote_place(*launch.nodes, launch.nproc);
   }
-  std::vector<HostSlots> hosts = hosts_of(arguments);
-  launch.nodes = hosts.empty() ? parse_node_options(arguments.nodes)
-                               : launched_node_options(arguments.nodes, static_cast<int>(hosts.size()));
-  return hosts;
+  const std::vector<HostSlots> hosts = hosts_of(arguments);
+  if (hosts.empty()) {
+    launch.nodes = parse_node_options(arguments.nodes);
+    return;
+  }
+  launch.nodes = launched_node_options(arguments.nodes, static_cast<int>(hosts.size()));
+  launch.remote = RemoteOptions{hosts, split_rsh(arguments.rsh), arguments.nodes.master_addr};
 }
 
 }  // namespace tutti::tools

@@ -56,9 +56,9 @@ struct PlaceArguments {
 
 void add_place_options(CLI::App& command, PlaceArguments& arguments);
 
-/// Puts the job's nodes into `launch`; a scheduler that has started this agent is asked for what was not written.
-/// Returns the hosts on which this launcher is to start agents; none: it is an agent itself. Throws
-/// std::invalid_argument with one sentence, and comm::Error for a scheduler's variables.
-std::vector<HostSlots> settle_place(PlaceArguments& arguments, LaunchOptions& launch);
+/// Puts the job's nodes into `launch`, and the hosts on which this launcher is to start agents; a scheduler that has
+/// started this agent is asked for what was not written. Throws std::invalid_argument with one sentence, and
+/// comm::Error for a scheduler's variables.
+void settle_place(PlaceArguments& arguments, LaunchOptions& launch);
 
 }  // namespace tutti::tools

@@ -4,7 +4,6 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/wire/socket.h>
 #include <tutti/tools/run/spawn.h>
 #include <unistd.h>
 
@@ -15,17 +14,6 @@
 
 namespace tutti::tools {
 namespace {
-
-struct Pipe {
-  comm::Socket read_end;
-  comm::Socket write_end;
-};
-
-Pipe make_pipe() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) comm::throw_errno("cannot make a pipe for a rank's output", errno);
-  return {comm::Socket(ends[0]), comm::Socket(ends[1])};
-}
 
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
   std::vector<char*> result;
@@ -108,6 +96,12 @@ CannotExecute::CannotExecute(const std::string& program, int error_number)
     : std::runtime_error("cannot execute '" + program + "': " + comm::errno_text(error_number)),
       status_(error_number == ENOENT ? 127 : 126) {}
 
+Pipe make_pipe(const std::string& purpose) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) comm::throw_errno("cannot make a pipe for " + purpose, errno);
+  return {comm::Socket(ends[0]), comm::Socket(ends[1])};
+}
+
 std::vector<int> inherited_descriptors() {
   std::vector<int> result;
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc/self/fd"), ::closedir);
@@ -129,7 +123,8 @@ void ensure_standard_descriptors() {
 }
 
 SpawnedRank spawn_rank(const SpawnPlan& plan, const SignalGuard& signals, const Keeper& keeper) {
-  Pipe out = make_pipe(), err = make_pipe(), report = make_pipe();
+  const std::string purpose = "a rank's output";
+  Pipe out = make_pipe(purpose), err = make_pipe(purpose), report = make_pipe(purpose);
   const comm::Socket null_device(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (null_device.get() < 0) comm::throw_errno("cannot open /dev/null", errno);
   const std::vector<char*> argv = pointers(plan.command);
@@ -142,7 +137,7 @@ SpawnedRank spawn_rank(const SpawnPlan& plan, const SignalGuard& signals, const 
                         report.write_end.get(),
                         cpus,
                         argv.data(),
-                        environment.data(),
+                        plan.environment.empty() ? environ : environment.data(),
                         plan.keep_open,
                         signals,
                         keeper};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <tutti/comm/wire/socket.h>
 #include <tutti/tools/run/leftovers.h>
 #include <tutti/tools/run/report.h>
 #include <tutti/tools/run/signals.h>
@@ -29,9 +30,16 @@ std::vector<int> inherited_descriptors();
 /// Opens /dev/null on each of the descriptors 0, 1 and 2 that is closed, so that no pipe or socket lands there.
 void ensure_standard_descriptors();
 
+struct Pipe {
+  comm::Socket read_end, write_end;
+};
+
+/// Throws comm::Error{System}, with `purpose` in its text.
+Pipe make_pipe(const std::string& purpose);
+
 struct SpawnPlan {
   std::vector<std::string> command;      // argv; without a slash its first word is looked up in PATH
-  std::vector<std::string> environment;  // all of it, "NAME=value"
+  std::vector<std::string> environment;  // all of it, "NAME=value"; none: that of this process
   std::vector<int> keep_open;            // from inherited_descriptors
   std::vector<int> cpus{};               // that it may run on; none: as this process
   int stdin_fd = -1;                     // becomes its standard input; -1: /dev/null does

@@ -13,7 +13,6 @@
 #include <tutti/tools/run/nodes/coordinator.h>
 #include <tutti/tools/run/nodes/judge.h>
 #include <tutti/tools/run/reserved_port.h>
-#include <tutti/tools/run/round_stores.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -305,8 +304,8 @@ class Agent final : public AttemptControl {
 
   void run_round(const RoundPlan& plan) {
     round_ = plan.round;
-    const JobEnvironment job = environment_of(plan, *plan.node_of(link_->agent()), link_->server_address(),
-                                              meeting_.secret(), options_.max_restarts);
+    JobEnvironment job{plan, *plan.node_of(link_->agent()), meeting_.secret(), options_.max_restarts};
+    if (plan.master_addr.empty()) job.plan.master_addr = link_->server_address();
     Attempt attempt(context_, job, *this);
     Report ended{.round = plan.round, .over = true};
     try {

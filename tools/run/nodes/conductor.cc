@@ -131,7 +131,9 @@ void Conductor::on_interrupted(int agent, const Signalled& interrupted, Clock::t
       agents_.erase(agent);
       return;
     }
-    on_leaving(agent);
+    leaving_.insert(agent);
+    nodes_change_ = nodes_change_ || phase_ == Phase::Running;
+    stop_round(Order::Act::Terminate);
     return end_round_if_over(now);
   }
   interrupt(name_of(agent), interrupted);
@@ -147,13 +149,6 @@ void Conductor::interrupt(const std::string& by, const Signalled& interrupted) {
   }
   order(interrupted.again ? Order::Act::Kill : Order::Act::Signal, interrupted.signal);
   phase_ = Phase::Stopping;
-}
-
-void Conductor::on_leaving(int agent) {
-  leaving_.insert(agent);
-  if (phase_ != Phase::Running) return;
-  nodes_change_ = true;
-  stop_round(Order::Act::Terminate);
 }
 
 void Conductor::stop_round(Order::Act act) {

@@ -62,7 +62,6 @@ class Conductor {
   void on_observer(const Message& message);
   void interrupt(const std::string& by, const Signalled& interrupted);
   void forward(int signal);
-  void on_leaving(int agent);
   void admit_newcomer(int agent);
   std::string objection(const Hello& hello) const;
   void gather(Clock::time_point now);

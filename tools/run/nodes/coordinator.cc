@@ -202,9 +202,7 @@ std::string coordinator_bind_address(const std::string& host) {
   if (is_number || host == "localhost") return host;
   std::string error;
   const std::vector<comm::Endpoint> found = comm::resolve(host, 0, comm::ResolveFor::Binding, error);
-  const auto is_loopback = [](const comm::Endpoint& endpoint) {
-    return endpoint.host().starts_with("127.") || endpoint.host() == "::1";
-  };
+  const auto is_loopback = [](const comm::Endpoint& endpoint) { return comm::is_loopback_address(endpoint.host()); };
   const bool only_loopback = !found.empty() && std::all_of(found.begin(), found.end(), is_loopback);
   return only_loopback ? "" : host;
 }

@@ -54,24 +54,16 @@ const LostNode* lost_first(const RoundEnd& end, const RankEnd* culprit) {
   return in_time ? first : nullptr;
 }
 
-const Report* not_started(const RoundEnd& end, int& node) {
-  for (const auto& [number, ended] : end.ended) {
-    node = number;
-    if (!ended.cannot_start.empty()) return &ended;
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 Judgement judge(const RoundEnd& end) {
   const Ranks ranks = all_ranks(end);
   const std::optional<int> culprit = find_culprit(ranks);
   const RankEnd* const failed = culprit ? &ranks[static_cast<std::size_t>(*culprit)] : nullptr;
-  int node = 0;
-  if (const Report* ended = not_started(end, node)) {
-    return {false, ended->status,
-            node_name(end.plan, node) + " could not start its ranks: " + ended->cannot_start + "\n"};
+  for (const auto& [node, ended] : end.ended) {
+    if (!ended.cannot_start.empty())
+      return {false, ended.status,
+              node_name(end.plan, node) + " could not start its ranks: " + ended.cannot_start + "\n"};
   }
   const bool all_well = end.lost.empty() && std::all_of(ranks.begin(), ranks.end(), ended_well);
   if (all_well) return {true, 0, ""};

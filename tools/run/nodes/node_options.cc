@@ -3,6 +3,7 @@
 #include <tutti/comm/bootstrap/meeting_file.h>
 #include <tutti/tools/run/nodes/node_options.h>
 #include <tutti/tools/run/ranges.h>
+#include <wordexp.h>
 
 #include <algorithm>
 #include <fstream>
@@ -204,6 +205,19 @@ NodeOptions launched_node_options(const NodeArguments& arguments, int nodes) {
   options.node_rank = 0;
   options.run_id = arguments.rdzv_id;
   return options;
+}
+
+std::vector<std::string> split_rsh(const std::string& text) {
+  std::vector<std::string> words;
+  wordexp_t parts{};
+  if (const int error = ::wordexp(text.c_str(), &parts, WRDE_NOCMD); error != 0)
+    throw std::invalid_argument("--rsh '" + text + "' " +
+                                (error == WRDE_SYNTAX ? "has a quote that does not end"
+                                                      : "is no simple command line; quote what a shell would act on"));
+  for (std::size_t i = 0; i < parts.we_wordc; ++i) words.emplace_back(parts.we_wordv[i]);
+  ::wordfree(&parts);
+  if (words.empty()) throw std::invalid_argument("--rsh names no command; write --rsh 'ssh -p 2222'");
+  return words;
 }
 
 std::vector<HostSlots> parse_hosts(const std::string& text) {

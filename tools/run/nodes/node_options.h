@@ -72,6 +72,17 @@ struct HostSlots {
   std::optional<int> slots;  // ranks; nothing where none were said
 };
 
+/// Of the launcher that starts the agents of other hosts.
+struct RemoteOptions {
+  std::vector<HostSlots> hosts;
+  std::vector<std::string> rsh{"ssh"};  // called as RSH... HOST COMMAND-LINE
+  std::string bind_address;             // of the control store; "": all interfaces
+};
+
+/// "ssh -p 2222" as words, as a shell splits and expands them; commands in it are not executed. Throws
+/// std::invalid_argument.
+std::vector<std::string> split_rsh(const std::string& text);
+
 /// "node1:4,node2:2,node3", "[fe80::1]:2". Throws std::invalid_argument.
 std::vector<HostSlots> parse_hosts(const std::string& text);
 

@@ -1,3 +1,5 @@
+// -H and --hostfile: one launcher starts an agent on each host by a remote command (ssh, or any like it), coordinates
+// them, and shows what all ranks print.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -7,14 +9,13 @@
 #include <tutti/comm/store/descriptor_limit.h>
 #include <tutti/comm/wire/job_secret.h>
 #include <tutti/comm/wire/local_address.h>
+#include <tutti/tools/run/launch_context.h>
 #include <tutti/tools/run/nodes/control_link.h>
 #include <tutti/tools/run/nodes/coordinator.h>
 #include <tutti/tools/run/nodes/remote_agent.h>
-#include <tutti/tools/run/nodes/remote_launch.h>
 #include <tutti/tools/run/own_command.h>
 #include <tutti/tools/run/rank_output.h>
 #include <unistd.h>
-#include <wordexp.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -83,20 +84,18 @@ class RemoteCommand {
   /// Not while it runs. Throws what spawn_rank throws.
   void start(SpawnPlan plan, std::string settings, const SignalGuard& signals, const Keeper& keeper) {
     if (end_.pid > 0) end(keeper);
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) comm::throw_errno("cannot make a pipe to a remote command", errno);
+    Pipe input = make_pipe("a remote command's input");
     name_ = plan.command.front();
-    const comm::Socket settings_end(ends[0]);
-    input_ = comm::Socket(ends[1]);
-    plan.stdin_fd = settings_end.get();
+    plan.stdin_fd = input.read_end.get();
     const SpawnedRank spawned = spawn_rank(plan, signals, keeper);
+    input_ = std::move(input.write_end);
     ::fcntl(input_.get(), F_SETFL, O_NONBLOCK);
     end_ = {};
     end_.pid = spawned.pid;
     LaunchOptions as_they_are;
     as_they_are.label = false;
     JobEnvironment of_several;  // whose output is cut into lines
-    of_several.world_size = 2;
+    of_several.plan.world_size = 2;
     lines_.emplace(host_, as_they_are, of_several, console_);
     output_.emplace(as_they_are, of_several, 0, spawned.out, spawned.err, *lines_);
     settings_ = std::move(settings);
@@ -176,8 +175,8 @@ class RemoteCommand {
 
 class RemoteLaunch {
  public:
-  RemoteLaunch(LaunchContext& context, const RemoteOptions& remote)
-      : context_(context), options_(context.options), remote_(remote), secret_(comm::new_job_secret()) {}
+  explicit RemoteLaunch(LaunchContext& context)
+      : context_(context), options_(context.options), remote_(*context.options.remote) {}
 
   int run() {
     start_coordinator();
@@ -214,16 +213,10 @@ class RemoteLaunch {
   // The command line is one word: ssh, like any shell, puts words together again.
   void start(std::size_t node) {
     const std::string& host = remote_.hosts[node].host;
-    SpawnPlan plan{remote_.rsh, rsh_environment(), context_.keep_open};
+    SpawnPlan plan{remote_.rsh, {}, context_.keep_open};
     plan.command.push_back(host);
     plan.command.push_back(comm::shell_quoted(this_program()) + " run --agent");
     commands_[node]->start(plan, encode_settings(settings_for(node)), context_.signals, context_.keeper);
-  }
-
-  static std::vector<std::string> rsh_environment() {
-    std::vector<std::string> result;
-    for (char** entry = environ; *entry != nullptr; ++entry) result.emplace_back(*entry);
-    return result;
   }
 
   RemoteSettings settings_for(std::size_t node) const {
@@ -316,7 +309,7 @@ class RemoteLaunch {
   LaunchContext& context_;
   const LaunchOptions& options_;
   const RemoteOptions& remote_;
-  const std::string secret_;
+  const std::string secret_ = comm::new_job_secret();
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<ControlLink> link_;
   std::vector<std::unique_ptr<RemoteCommand>> commands_;
@@ -328,33 +321,6 @@ class RemoteLaunch {
 
 }  // namespace
 
-std::vector<std::string> split_rsh(const std::string& text) {
-  std::vector<std::string> words;
-  wordexp_t parts{};
-  if (const int error = ::wordexp(text.c_str(), &parts, WRDE_NOCMD); error != 0)
-    throw std::invalid_argument("--rsh '" + text + "' " +
-                                (error == WRDE_SYNTAX ? "has a quote that does not end"
-                                                      : "is no simple command line; quote what a shell would act on"));
-  for (std::size_t i = 0; i < parts.we_wordc; ++i) words.emplace_back(parts.we_wordv[i]);
-  ::wordfree(&parts);
-  if (words.empty()) throw std::invalid_argument("--rsh names no command; write --rsh 'ssh -p 2222'");
-  return words;
-}
-
-int launch_remotely(const LaunchOptions& options, const RemoteOptions& remote) {
-  ensure_standard_descriptors();
-  LaunchContext context(options, static_cast<int>(2 * remote.hosts.size()) + options.max_restarts);
-  int status = 1;
-  try {
-    status = RemoteLaunch(context, remote).run();
-  } catch (const CannotExecute& error) {
-    context.say(std::string(error.what()) + " (--rsh)\n");
-    status = error.status();
-  } catch (const std::exception& error) {
-    context.say(std::string(error.what()) + "\n");
-  }
-  context.flush();
-  return status;
-}
+int run_remotely(LaunchContext& context) { return RemoteLaunch(context).run(); }
 
 }  // namespace tutti::tools
