@@ -30,13 +30,9 @@ struct RunArguments {
   std::string nproc = "1";
   PlaceArguments place;
   bool agent = false;
-  bool no_store = false;
-  bool no_label = false;
-  bool encrypt = false;
   std::string chaos;
   bool elastic = false;
   std::optional<int> min_ranks;
-  std::optional<double> grace_seconds;
   LocalArguments local;
   LaunchOptions launch;
 };
@@ -142,19 +138,11 @@ void settle_launch(RunArguments& arguments, const std::vector<std::string>& comm
   LaunchOptions& launch = arguments.launch;
   launch.nproc = parse_nproc(arguments.nproc);
   launch.command = program_command(arguments.local, command);
-  if (arguments.grace_seconds) {
-    const std::chrono::milliseconds grace(static_cast<std::int64_t>(*arguments.grace_seconds * 1000));
-    launch.grace = grace;
-    launch.term_grace = grace;
-  }
-  launch.store = !arguments.no_store;
-  launch.label = !arguments.no_label;
   try {
     comm::Chaos{arguments.chaos};
   } catch (const comm::Error& error) {
     throw std::invalid_argument(std::string("--chaos: ") + error.what());
   }
-  if (arguments.encrypt) launch.environment.push_back("TUTTI_ENCRYPT=1");
   if (!arguments.chaos.empty()) launch.environment.push_back("TUTTI_CHAOS=" + arguments.chaos);
   if (arguments.min_ranks && !arguments.elastic) throw std::invalid_argument("--min-ranks belongs to --elastic");
   if (arguments.elastic) launch.elastic = ElasticLimits{.min_ranks = arguments.min_ranks.value_or(launch.nproc)};
@@ -222,8 +210,8 @@ void add_run_command(CLI::App& app, int& status) {
       ->capture_default_str();
   add_place_options(*command, arguments->place);
   command->add_flag("--agent", arguments->agent)->group("");  // what -H runs on the other hosts
-  command->add_flag(
-      "--no-store", arguments->no_store,
+  command->add_flag_callback(
+      "--no-store", [&options] { options.store = false; },
       "Start no store servers: for programs whose rank 0 listens on MASTER_PORT itself. Else PyTorch's store is there");
   command->add_option("--max-restarts", options.max_restarts, "After a failure start all ranks again, so many times")
       ->capture_default_str();
@@ -237,11 +225,19 @@ void add_run_command(CLI::App& app, int& status) {
                       "instead of the terminal");
   add_local_options(*command, arguments->local, options.local);
   command
-      ->add_option("--grace", arguments->grace_seconds,
-                   "Seconds until ranks that are stopped get SIGKILL [30 after a SIGTERM to the launcher, else 2]")
+      ->add_option_function<double>(
+          "--grace",
+          [&options](const double& seconds) {
+            options.grace = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+            options.term_grace = options.grace;
+          },
+          "Seconds until ranks that are stopped get SIGKILL [30 after a SIGTERM to the launcher, else 2]")
       ->check(CLI::Range(0.0, 86400.0));
-  command->add_flag("--no-label", arguments->no_label, "Do not begin lines with the rank that printed them");
-  command->add_flag("--encrypt", arguments->encrypt, "TUTTI_ENCRYPT=1: Tutti's TCP connections between ranks use TLS");
+  command->add_flag_callback(
+      "--no-label", [&options] { options.label = false; }, "Do not begin lines with the rank that printed them");
+  command->add_flag_callback(
+      "--encrypt", [&options] { options.environment.push_back("TUTTI_ENCRYPT=1"); },
+      "TUTTI_ENCRYPT=1: Tutti's TCP connections between ranks use TLS");
   add_interface_option(*command);
   command->add_option("--chaos", arguments->chaos,
                       "TUTTI_CHAOS: what goes wrong on purpose at a collective of Tutti's ranks (from 0), for example "

@@ -1,4 +1,3 @@
-#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <tutti/comm/base/format.h>
@@ -9,7 +8,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
-#include <memory>
 #include <tuple>
 
 namespace tutti::tools {
@@ -59,10 +57,6 @@ template <typename T>
 void keep_tightest(std::optional<T>& tightest, std::optional<T> limit) {
   if (limit && (!tightest || *limit < *tightest)) tightest = limit;
 }
-
-struct FreeMask {
-  void operator()(cpu_set_t* mask) const { CPU_FREE(mask); }
-};
 
 std::string first_line_of(const fs::path& file) {
   std::ifstream stream(file);
@@ -162,14 +156,11 @@ OutOfMemoryKills Cgroups::out_of_memory_kills() const {
 }
 
 std::vector<int> affinity() {
-  constexpr int kMostCpus = 8192;
-  const std::unique_ptr<cpu_set_t, FreeMask> mask(CPU_ALLOC(kMostCpus));
-  const std::size_t size = CPU_ALLOC_SIZE(kMostCpus);
-  CPU_ZERO_S(size, mask.get());
+  CpuMask mask{};
   std::vector<int> result;
-  if (sched_getaffinity(0, size, mask.get()) != 0) return result;
-  for (int cpu = 0; cpu < kMostCpus; ++cpu) {
-    if (CPU_ISSET_S(static_cast<std::size_t>(cpu), size, mask.get())) result.push_back(cpu);
+  if (sched_getaffinity(0, sizeof(mask), mask.data()) != 0) return result;
+  for (std::size_t cpu = 0; cpu < 8 * sizeof(mask); ++cpu) {
+    if (CPU_ISSET_S(cpu, sizeof(mask), mask.data())) result.push_back(static_cast<int>(cpu));
   }
   return result;
 }

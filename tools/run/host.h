@@ -4,8 +4,10 @@
 // read.
 #pragma once
 
+#include <sched.h>
 #include <tutti/tools/run/report.h>
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -50,6 +52,9 @@ struct Cpu {
   int node = 0;  // of the memory
   bool operator==(const Cpu&) const = default;
 };
+
+/// For the kernel: a bit for each of 8192 CPUs.
+using CpuMask = std::array<cpu_set_t, 8>;
 
 /// The CPUs of this process's affinity mask; none where it cannot be told.
 std::vector<int> affinity();

@@ -99,7 +99,6 @@ class Launch {
   // Queues the summary of a failure; returns the exit status.
   int report(const Attempt& attempt) {
     RoundEnd end;
-    end.plan.nodes.resize(1);
     end.ended[0].ranks = attempt.ends();
     end.interrupted_by = attempt.interrupted_by();
     if (end.interrupted_by) end.interrupted_text = "stopped by " + signal_name(*end.interrupted_by);

@@ -58,13 +58,17 @@ std::span<std::atomic<pid_t>> shared_table(std::size_t size) {
   return {static_cast<std::atomic<pid_t>*>(memory), size};
 }
 
-// Where the kernel reads this process's command line; proc(5): the fields arg_start and arg_end. Empty if it hides
-// them.
-std::span<char> own_command_line() {
-  std::ifstream file("/proc/self/stat");
+// What /proc tells of a process behind its name, which may hold anything: the fields of proc(5) from the third on.
+std::istringstream state_of(const std::string& process) {
+  std::ifstream file("/proc/" + process + "/stat");
   std::string line;
   std::getline(file, line);
-  std::istringstream fields(line.substr(std::min(line.rfind(')'), line.size() - 1) + 1));  // from the third on
+  return std::istringstream(line.substr(line.rfind(')') + 1));
+}
+
+// Where the kernel reads this process's command line: the fields arg_start and arg_end. Empty if it hides them.
+std::span<char> own_command_line() {
+  std::istringstream fields = state_of("self");
   std::string skipped;
   for (int field = 3; field < 48; ++field) fields >> skipped;
   std::uintptr_t begin = 0, end = 0;
@@ -176,14 +180,10 @@ void Strays::end(const std::set<pid_t>& own) const {
   }
 }
 
-// The state letter of /proc/<pid>/stat: 'T' stopped by a signal, 't' by a debugger.
+// The first field: 'T' stopped by a signal, 't' by a debugger.
 bool is_stopped(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string line;
-  std::getline(file, line);
-  const std::size_t end_of_name = line.rfind(')');
-  if (end_of_name == std::string::npos || end_of_name + 2 >= line.size()) return false;
-  const char state = line[end_of_name + 2];
+  char state = ' ';
+  state_of(std::to_string(pid)) >> state;
   return state == 'T' || state == 't';
 }
 

@@ -78,35 +78,6 @@ std::vector<HostSlots> hosts_of(const PlaceArguments& arguments) {
   return arguments.hostfile.empty() ? std::vector<HostSlots>() : read_hostfile(arguments.hostfile);
 }
 
-void add_host_options(CLI::App& command, PlaceArguments& arguments) {
-  command.add_option("-H,--host", arguments.hosts, "Hosts to start ranks on: node1:4,node2:4 (ranks; else -n of them)");
-  command.add_option("--hostfile", arguments.hostfile,
-                     "File of hosts, one a line: 'node1 slots=4' or 'node1:4'; PBS_NODEFILE will do");
-  command
-      .add_option("--rsh", arguments.rsh,
-                  "Command that starts a program on a host, called as ssh is: RSH HOST COMMAND-LINE")
-      ->capture_default_str();
-}
-
-void add_node_options(CLI::App& command, NodeArguments& nodes) {
-  command.add_option("--nnodes", nodes.nnodes, "Nodes; each starts its own 'tutti run'. Or MIN:MAX")
-      ->capture_default_str();
-  command.add_option("--node-rank", nodes.node_rank, "This node's number, with --master-addr");
-  command.add_option("--master-addr", nodes.master_addr,
-                     "Address of node 0 where the nodes meet; of one node: that the store server binds [127.0.0.1]");
-  command
-      .add_option("--master-port", nodes.master_port, "Its port [29500]; of one node: 0, a free one, is the default")
-      ->check(CLI::Range(0, 65535));
-  command.add_option("--rdzv-backend", nodes.rdzv_backend, "c10d (with --rdzv-endpoint) or static (with --node-rank)");
-  command.add_option(
-      "--rdzv-endpoint", nodes.rdzv_endpoint,
-      "HOST[:PORT] where the nodes meet, the same on all; whichever has that address coordinates [port 29400]");
-  command.add_option("--rdzv-id", nodes.rdzv_id, "Name of the job, the same on all nodes");
-  command.add_option("--rdzv-conf", nodes.rdzv_conf,
-                     "KEY=SECONDS,...: join_timeout [600], last_call_timeout [30] for nodes more than MIN, "
-                     "keep_alive_interval [0.25], silence_timeout [1.5] after which a node counts as lost");
-}
-
 // Sets the variable for this process and its ranks. Another value there is an error.
 void set_variable(const char* variable, const std::string& option, const std::string& value) {
   const char* set = std::getenv(variable);
@@ -250,8 +221,30 @@ int parse_nproc(const std::string& text) {
 }
 
 void add_place_options(CLI::App& command, PlaceArguments& arguments) {
-  add_node_options(command, arguments.nodes);
-  add_host_options(command, arguments);
+  NodeArguments& nodes = arguments.nodes;
+  command.add_option("--nnodes", nodes.nnodes, "Nodes; each starts its own 'tutti run'. Or MIN:MAX")
+      ->capture_default_str();
+  command.add_option("--node-rank", nodes.node_rank, "This node's number, with --master-addr");
+  command.add_option("--master-addr", nodes.master_addr,
+                     "Address of node 0 where the nodes meet; of one node: that the store server binds [127.0.0.1]");
+  command
+      .add_option("--master-port", nodes.master_port, "Its port [29500]; of one node: 0, a free one, is the default")
+      ->check(CLI::Range(0, 65535));
+  command.add_option("--rdzv-backend", nodes.rdzv_backend, "c10d (with --rdzv-endpoint) or static (with --node-rank)");
+  command.add_option(
+      "--rdzv-endpoint", nodes.rdzv_endpoint,
+      "HOST[:PORT] where the nodes meet, the same on all; whichever has that address coordinates [port 29400]");
+  command.add_option("--rdzv-id", nodes.rdzv_id, "Name of the job, the same on all nodes");
+  command.add_option("--rdzv-conf", nodes.rdzv_conf,
+                     "KEY=SECONDS,...: join_timeout [600], last_call_timeout [30] for nodes more than MIN, "
+                     "keep_alive_interval [0.25], silence_timeout [1.5] after which a node counts as lost");
+  command.add_option("-H,--host", arguments.hosts, "Hosts to start ranks on: node1:4,node2:4 (ranks; else -n of them)");
+  command.add_option("--hostfile", arguments.hostfile,
+                     "File of hosts, one a line: 'node1 slots=4' or 'node1:4'; PBS_NODEFILE will do");
+  command
+      .add_option("--rsh", arguments.rsh,
+                  "Command that starts a program on a host, called as ssh is: RSH HOST COMMAND-LINE")
+      ->capture_default_str();
   command.add_flag("--standalone", arguments.standalone, "One node, 127.0.0.1 and a free port, whatever else is said");
 }
 

@@ -1,9 +1,9 @@
 #include <dirent.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/tools/run/host.h>
 #include <tutti/tools/run/spawn.h>
 #include <unistd.h>
 
@@ -23,25 +23,11 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return result;
 }
 
-using CpuMask = std::vector<unsigned long>;
-
-// As the kernel reads it, for any number of CPUs.
-CpuMask mask_of(const std::vector<int>& cpus) {
-  constexpr std::size_t kBits = 8 * sizeof(unsigned long);
-  CpuMask mask;
-  for (const int cpu : cpus) {
-    const auto bit = static_cast<std::size_t>(cpu);
-    mask.resize(std::max(mask.size(), bit / kBits + 1));
-    mask[bit / kBits] |= 1UL << (bit % kBits);
-  }
-  return mask;
-}
-
 // Everything a child needs between fork and exec, prepared beforehand: there it must not allocate.
 struct ChildPlan {
   pid_t launcher;
   int in_fd, out_fd, err_fd, report_fd;
-  const CpuMask& cpus;  // empty: as the launcher
+  const CpuMask* cpus;  // null: those of the launcher
   char* const* argv;
   char* const* environment;
   const std::vector<int>& keep_open;
@@ -65,8 +51,7 @@ void close_on_exec_all_but(const std::vector<int>& keep_open) noexcept {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != plan.launcher) _exit(127);  // the launcher died before the line above
   plan.keeper.register_self();
-  if (!plan.cpus.empty())
-    sched_setaffinity(0, plan.cpus.size() * sizeof(plan.cpus[0]), reinterpret_cast<const cpu_set_t*>(plan.cpus.data()));
+  if (plan.cpus != nullptr) sched_setaffinity(0, sizeof(*plan.cpus), plan.cpus->data());
   if (plan.in_fd != STDIN_FILENO) dup2(plan.in_fd, STDIN_FILENO);
   dup2(plan.out_fd, STDOUT_FILENO);
   dup2(plan.err_fd, STDERR_FILENO);
@@ -129,13 +114,14 @@ SpawnedRank spawn_rank(const SpawnPlan& plan, const SignalGuard& signals, const 
   if (null_device.get() < 0) comm::throw_errno("cannot open /dev/null", errno);
   const std::vector<char*> argv = pointers(plan.command);
   const std::vector<char*> environment = pointers(plan.environment);
-  const CpuMask cpus = mask_of(plan.cpus);
+  CpuMask cpus{};
+  for (const int cpu : plan.cpus) CPU_SET_S(static_cast<std::size_t>(cpu), sizeof(cpus), cpus.data());
   const ChildPlan child{::getpid(),
                         plan.stdin_fd >= 0 ? plan.stdin_fd : null_device.get(),
                         out.write_end.get(),
                         err.write_end.get(),
                         report.write_end.get(),
-                        cpus,
+                        plan.cpus.empty() ? nullptr : &cpus,
                         argv.data(),
                         plan.environment.empty() ? environ : environment.data(),
                         plan.keep_open,

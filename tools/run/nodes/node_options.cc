@@ -116,7 +116,7 @@ constexpr int kMostSlots = 1 << 16;
 int read_slots(std::string_view text, const std::string& where) {
   const std::optional<int> slots = parse_number(text);
   if (!slots || *slots < 1 || *slots > kMostSlots)
-    throw std::invalid_argument(where + " has '" + std::string(text) + "' slots, but must have a number from 1 up");
+    refuse(where + " has '" + std::string(text) + "' slots, but must have a number from 1 up");
   return *slots;
 }
 
@@ -125,8 +125,7 @@ HostSlots read_host(const std::string& word, const std::string& where) {
   HostSlots result{parts.host, std::nullopt};
   if (parts.number) result.slots = read_slots(*parts.number, where);
   // A name that begins with a dash would be an option of the remote command.
-  if (result.host.empty() || result.host.front() == '-')
-    throw std::invalid_argument(where + ": '" + word + "' is no host");
+  if (result.host.empty() || result.host.front() == '-') refuse(where + ": '" + word + "' is no host");
   return result;
 }
 
@@ -146,9 +145,8 @@ std::string job_of(const comm::LaunchedPlace& place, const comm::Environment& en
     job = comm::pmi_job_name(place.pmi_descriptor, comm::Deadline::after(kPmiAnswer));
   if (const auto id = environment("TUTTI_JOB_ID")) job += "-" + *id;
   if (job.empty())
-    throw std::invalid_argument(place.source +
-                                ": that does not tell one job from another; set TUTTI_JOB_ID, equal "
-                                "on all nodes, or give --rdzv-endpoint");
+    refuse(place.source +
+           ": that does not tell one job from another; set TUTTI_JOB_ID, equal on all nodes, or give --rdzv-endpoint");
   return job;
 }
 
@@ -211,12 +209,12 @@ std::vector<std::string> split_rsh(const std::string& text) {
   std::vector<std::string> words;
   wordexp_t parts{};
   if (const int error = ::wordexp(text.c_str(), &parts, WRDE_NOCMD); error != 0)
-    throw std::invalid_argument("--rsh '" + text + "' " +
-                                (error == WRDE_SYNTAX ? "has a quote that does not end"
-                                                      : "is no simple command line; quote what a shell would act on"));
+    refuse("--rsh '" + text + "' " +
+           (error == WRDE_SYNTAX ? "has a quote that does not end"
+                                 : "is no simple command line; quote what a shell would act on"));
   for (std::size_t i = 0; i < parts.we_wordc; ++i) words.emplace_back(parts.we_wordv[i]);
   ::wordfree(&parts);
-  if (words.empty()) throw std::invalid_argument("--rsh names no command; write --rsh 'ssh -p 2222'");
+  if (words.empty()) refuse("--rsh names no command; write --rsh 'ssh -p 2222'");
   return words;
 }
 
@@ -224,7 +222,7 @@ std::vector<HostSlots> parse_hosts(const std::string& text) {
   std::vector<HostSlots> hosts;
   std::istringstream words(text);
   for (std::string word; std::getline(words, word, ',');) add(hosts, read_host(word, "-H '" + text + "'"));
-  if (hosts.empty()) throw std::invalid_argument("-H names no host; write -H node1:2,node2:2");
+  if (hosts.empty()) refuse("-H names no host; write -H node1:2,node2:2");
   return hosts;
 }
 
@@ -243,14 +241,14 @@ std::vector<HostSlots> parse_hostfile(const std::string& text, const std::string
     }
     add(hosts, host);
   }
-  if (hosts.empty()) throw std::invalid_argument("--hostfile " + name + " names no host");
+  if (hosts.empty()) refuse("--hostfile " + name + " names no host");
   return hosts;
 }
 
 std::vector<HostSlots> read_hostfile(const std::string& path) {
   std::ifstream file(path);
   file.peek();  // a folder can be opened, but not be read
-  if (!file.is_open() || file.bad()) throw std::invalid_argument("--hostfile " + path + " cannot be read");
+  if (!file.is_open() || file.bad()) refuse("--hostfile " + path + " cannot be read");
   return parse_hostfile(std::string(std::istreambuf_iterator<char>(file), {}), path);
 }
 
@@ -263,10 +261,8 @@ void ask_scheduler(NodeArguments& nodes, const comm::Environment& environment) {
   const auto place = comm::find_launcher(chosen, environment).place;
   if (!place) return;
   if (place->world_size != *count)
-    throw std::invalid_argument("--nnodes is " + nodes.nnodes + ", but " + place->source + " has " +
-                                std::to_string(place->world_size) +
-                                " processes: start one agent on each node (srun --ntasks-per-node 1, mpirun -N 1, "
-                                "mpiexec -ppn 1)");
+    refuse("--nnodes is " + nodes.nnodes + ", but " + place->source + " has " + std::to_string(place->world_size) +
+           " processes: start one agent on each node (srun --ntasks-per-node 1, mpirun -N 1, mpiexec -ppn 1)");
   nodes.node_rank = place->rank;
   nodes.meeting_file = comm::meeting_path(job_of(*place, environment) + "-agents", environment);
   comm::log(comm::LogLevel::Info, "node " + std::to_string(place->rank) + " of " + nodes.nnodes + " (" + place->source +
