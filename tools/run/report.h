@@ -24,11 +24,11 @@ struct RankEnd {
   bool running = true;
   bool by_signal = false;
   bool core_dumped = false;
-  int code = 0;                           // exit status, or the signal
-  bool frozen = false;                    // stopped (SIGSTOP, a debugger) when the first rank failed
-  std::set<int> sent{};                   // signals that the launcher has sent it
-  bool replaced = false;                  // an elastic job goes on without it, or with another in its place
-  std::string evidence;                   // what its host knows about its end: whole indented lines (host.h)
+  int code = 0;           // exit status, or the signal
+  bool frozen = false;    // stopped (SIGSTOP, a debugger): as the first rank failed, or of an elastic job now
+  std::set<int> sent{};   // signals that the launcher has sent it
+  bool replaced = false;  // an elastic job goes on without it, or with another in its place
+  std::string evidence;   // what its host knows about its end: whole indented lines (host.h)
   std::vector<std::string> last_lines{};  // that it printed: some of the first to fail on its host, else one
   bool error_told = false;                // the last lines were the text of an error, which has been shown
 
