@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <stdexcept>
 #include <utility>
 
@@ -21,10 +20,6 @@ Tensor part_of(const Tensor& flat, std::size_t begin, std::size_t count) {
 }
 
 Tensor flattened(const Tensor& tensor) { return tensor.reshape({tensor.numel()}); }
-
-Tensor zeros(std::size_t count, tensor::DType dtype) {
-  return Tensor::zeros({static_cast<std::int64_t>(count)}, dtype);
-}
 
 /// Shares its memory. Throws std::logic_error for a name that is not there.
 Tensor named(const NamedTensors& tensors, const std::string& name) {
@@ -132,17 +127,9 @@ void ShardedOptimizer::gather_parameters(std::size_t bucket) {
 
 std::vector<std::pair<std::string, Tensor>> ShardedOptimizer::state() {
   std::vector<std::pair<std::string, Tensor>> all;
-  const auto list = entries();
   for (std::size_t b = 0; b < parts_.size(); ++b) {
-    const NamedTensors held = parts_[b].optimizer->state();
-    for (const Entry& entry : list) {
-      if (entry.extent == Extent::Global) {
-        all.emplace_back("bucket" + std::to_string(b) + "." + entry.key, named(held, entry.key));
-        continue;
-      }
-      for (std::size_t i = 0; i < parts_[b].pieces.size(); ++i) {
-        all.emplace_back(name_of(parts_[b].shard.pieces[i].parameter, entry.key), named(held, name_of(i, entry.key)));
-      }
+    for (auto& [name, tensor] : parts_[b].optimizer->state()) {
+      all.emplace_back("bucket" + std::to_string(b) + "." + name, tensor);
     }
   }
   return all;
@@ -157,11 +144,8 @@ std::size_t ShardedOptimizer::state_bytes() {
 std::size_t ShardedOptimizer::whole_state_bytes() const {
   std::size_t bytes = 0;
   for (const Entry& entry : entries()) {
-    const std::size_t size = tensor::size_of(entry.dtype);
-    if (entry.extent == Extent::Global) bytes += size;
-    if (entry.extent == Extent::PerParameter) bytes += size * parameters_.size();
-    for (std::size_t p = 0; p < parameters_.size() && entry.extent == Extent::PerElement; ++p) {
-      bytes += size * static_cast<std::size_t>(parameters_[p].data().numel());
+    for (std::size_t p = 0; p < (entry.extent == Extent::Global ? 1 : parameters_.size()); ++p) {
+      bytes += tensor::size_of(entry.dtype) * static_cast<std::size_t>(shape_of(entry, p).numel());
     }
   }
   return bytes;
@@ -186,114 +170,58 @@ std::vector<ShardedOptimizer::Entry> ShardedOptimizer::entries() const {
   return list;
 }
 
-NamedTensors ShardedOptimizer::full_state() {
+tensor::Shape ShardedOptimizer::shape_of(const Entry& entry, std::size_t parameter) const {
+  return entry.extent == Extent::PerElement ? parameters_[parameter].shape() : tensor::Shape{1};
+}
+
+void ShardedOptimizer::for_whole_state(const UseOfState& use) {
+  std::vector<NamedTensors> held;  // by bucket
+  for (BucketPart& part : parts_) held.push_back(part.optimizer->state());
+  const auto visit = [&](const Entry& entry, std::size_t parameter) {
+    Tensor whole = Tensor::zeros(shape_of(entry, parameter), entry.dtype);
+    std::vector<std::pair<Tensor, Tensor>> mine;
+    for (std::size_t b = 0; b < parts_.size(); ++b) {
+      if (entry.extent == Extent::Global) mine.emplace_back(whole, named(held[b], entry.key));
+      for (std::size_t i = 0; i < parts_[b].pieces.size() && entry.extent != Extent::Global; ++i) {
+        const ShardPiece& piece = parts_[b].shard.pieces[i];
+        if (piece.parameter != parameter) continue;
+        const bool per_element = entry.extent == Extent::PerElement;
+        mine.emplace_back(per_element ? part_of(flattened(whole), piece.begin, piece.count) : whole,
+                          named(held[b], name_of(i, entry.key)));
+      }
+    }
+    use(entry.extent == Extent::Global ? entry.key : name_of(parameter, entry.key), whole, mine);
+  };
   const auto list = entries();
-  NamedTensors all;
-  std::vector<std::vector<Tensor>> columns;  // by entry, by parameter
-  for (const Entry& entry : list) columns.push_back(gathered(entry));
-  if (group_.rank() != 0) return all;
   for (std::size_t p = 0; p < parameters_.size(); ++p) {
-    for (std::size_t e = 0; e < list.size(); ++e) {
-      if (list[e].extent != Extent::Global) all.emplace_back(name_of(p, list[e].key), columns[e][p]);
+    for (const Entry& entry : list) {
+      if (entry.extent != Extent::Global) visit(entry, p);
     }
   }
-  for (std::size_t e = 0; e < list.size(); ++e) {
-    if (list[e].extent == Extent::Global) all.emplace_back(list[e].key, columns[e][0]);
+  for (const Entry& entry : list) {
+    if (entry.extent == Extent::Global) visit(entry, 0);
   }
+}
+
+NamedTensors ShardedOptimizer::full_state() {
+  NamedTensors all;
+  for_whole_state([&](const std::string& name, Tensor& whole, std::vector<std::pair<Tensor, Tensor>>& mine) {
+    for (auto& [place, own] : mine) place.copy_from(own);
+    // Where a rank owns nothing it has zero bits, and owners of the same have the same bits.
+    const comm::Buffer bits{whole.raw(), whole.nbytes(), comm::DType::UInt8};
+    const bool root = group_.rank() == 0;
+    group_.reduce(bits, root ? bits : comm::Buffer{nullptr, 0, comm::DType::UInt8}, comm::ReduceOp::BOr, 0);
+    if (root) all.emplace_back(name, whole);
+  });
   return all;
 }
 
-/// By parameter; a global entry alone.
-std::vector<Tensor> ShardedOptimizer::gathered(const Entry& entry) {
-  switch (entry.extent) {
-    case Extent::PerElement:
-      return gathered_elements(entry);
-    case Extent::PerParameter:
-      return gathered_counts(entry);
-    case Extent::Global:  // equal everywhere
-      return {named(parts_.front().optimizer->state(), entry.key).clone()};
-  }
-  throw std::logic_error("an unknown extent of optimizer state");
-}
-
-std::vector<Tensor> ShardedOptimizer::gathered_elements(const Entry& entry) {
-  std::vector<Tensor> by_parameter(parameters_.size());
-  for (BucketPart& part : parts_) {
-    const NamedTensors held = part.optimizer->state();
-    Tensor mine = zeros(part.shard.size, entry.dtype);
-    for (std::size_t i = 0; i < part.pieces.size(); ++i) {
-      const ShardPiece& piece = part.shard.pieces[i];
-      part_of(mine, piece.at, piece.count).copy_from(named(held, name_of(i, entry.key)));
-    }
-    Tensor whole = zeros(group_.rank() == 0 ? static_cast<std::size_t>(part.memory.numel()) : 0, entry.dtype);
-    group_.gather(as_buffer(mine), as_buffer(whole), 0);
-    if (group_.rank() != 0) continue;
-    for (const BucketSlot& slot : part.bucket.slots) {
-      const Tensor place = part_of(whole, slot.offset, slot.count);
-      by_parameter[slot.parameter] = place.clone().reshape(parameters_[slot.parameter].shape());
-    }
-  }
-  return by_parameter;
-}
-
-std::vector<Tensor> ShardedOptimizer::gathered_counts(const Entry& entry) {
-  Tensor counts = zeros(parameters_.size(), entry.dtype);
-  for (BucketPart& part : parts_) {
-    const NamedTensors held = part.optimizer->state();
-    for (std::size_t i = 0; i < part.pieces.size(); ++i) {
-      const std::size_t parameter = part.shard.pieces[i].parameter;
-      counts.data<std::int64_t>()[parameter] = *named(held, name_of(i, entry.key)).data<std::int64_t>();
-    }
-  }
-  all_reduce(group_, counts, comm::ReduceOp::Max);  // ranks that own a piece of it count alike, the others have 0
-  std::vector<Tensor> by_parameter;
-  for (std::size_t p = 0; p < parameters_.size(); ++p) by_parameter.push_back(part_of(counts, p, 1).clone());
-  return by_parameter;
-}
-
 void ShardedOptimizer::load_full_state(const NamedTensors& state) {
-  for (const Entry& entry : entries()) {
-    if (entry.extent == Extent::PerElement) {
-      scatter_elements(entry, state);
-    } else {
-      scatter_counts(entry, state);
-    }
-  }
-}
-
-void ShardedOptimizer::scatter_elements(const Entry& entry, const NamedTensors& state) {
-  const bool root = group_.rank() == 0;
-  for (BucketPart& part : parts_) {
-    Tensor whole = zeros(root ? static_cast<std::size_t>(part.memory.numel()) : 0, entry.dtype);
-    for (const BucketSlot& slot : part.bucket.slots) {
-      if (!root) break;
-      part_of(whole, slot.offset, slot.count).copy_from(flattened(named(state, name_of(slot.parameter, entry.key))));
-    }
-    Tensor mine = zeros(part.shard.size, entry.dtype);
-    group_.scatter(as_buffer(whole), as_buffer(mine), 0);
-    const NamedTensors held = part.optimizer->state();
-    for (std::size_t i = 0; i < part.pieces.size(); ++i) {
-      const ShardPiece& piece = part.shard.pieces[i];
-      named(held, name_of(i, entry.key)).copy_from(part_of(mine, piece.at, piece.count));
-    }
-  }
-}
-
-void ShardedOptimizer::scatter_counts(const Entry& entry, const NamedTensors& state) {
-  const bool global = entry.extent == Extent::Global;
-  Tensor counts = zeros(global ? 1 : parameters_.size(), entry.dtype);
-  for (std::int64_t p = 0; p < counts.numel() && group_.rank() == 0; ++p) {
-    const std::string name = global ? entry.key : name_of(static_cast<std::size_t>(p), entry.key);
-    counts.data<std::int64_t>()[p] = *named(state, name).data<std::int64_t>();
-  }
-  broadcast(group_, counts, 0);
-  for (BucketPart& part : parts_) {
-    const NamedTensors held = part.optimizer->state();
-    if (global) named(held, entry.key).copy_from(counts);
-    for (std::size_t i = 0; i < part.pieces.size() && !global; ++i) {
-      named(held, name_of(i, entry.key)).copy_from(part_of(counts, part.shard.pieces[i].parameter, 1));
-    }
-  }
+  for_whole_state([&](const std::string& name, Tensor& whole, std::vector<std::pair<Tensor, Tensor>>& mine) {
+    if (group_.rank() == 0) whole.copy_from(named(state, name));
+    broadcast(group_, whole, 0);
+    for (auto& [place, own] : mine) own.copy_from(place);
+  });
 }
 
 NamedTensors full_optimizer_state(nn::Optimizer& optimizer) {

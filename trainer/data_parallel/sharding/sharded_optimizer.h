@@ -22,6 +22,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tutti::trainer {
@@ -42,8 +43,7 @@ class ShardedOptimizer : public nn::Optimizer {
   void step() override;
   std::string_view name() const override;
 
-  /// This rank's part only: flat pieces, under the names of full_state(); what is not of one parameter comes once for
-  /// each bucket.
+  /// This rank's part only: what the optimizer of each bucket's shard has for its pieces.
   std::vector<std::pair<std::string, tensor::Tensor>> state() override;
 
   /// Collective. On rank 0 copies of the whole state, with the names and shapes that the ordinary optimizer gives them,
@@ -71,12 +71,13 @@ class ShardedOptimizer : public nn::Optimizer {
   void find_gradients(BucketPart& part);
   void clip();
   void gather_parameters(std::size_t bucket);
+  /// A tensor of the whole state, zeros to begin with, and this rank's own parts: their places in it, and what is held.
+  using UseOfState = std::function<void(const std::string& name, tensor::Tensor& whole,
+                                        std::vector<std::pair<tensor::Tensor, tensor::Tensor>>& mine)>;
   std::vector<Entry> entries() const;
-  std::vector<tensor::Tensor> gathered(const Entry& entry);
-  std::vector<tensor::Tensor> gathered_elements(const Entry& entry);
-  std::vector<tensor::Tensor> gathered_counts(const Entry& entry);
-  void scatter_elements(const Entry& entry, const NamedTensors& state);
-  void scatter_counts(const Entry& entry, const NamedTensors& state);
+  tensor::Shape shape_of(const Entry& entry, std::size_t parameter) const;
+  /// For all of full_state(), in its order.
+  void for_whole_state(const UseOfState& use);
 
   comm::ProcessGroup& group_;
   OptimizerFactory make_;
