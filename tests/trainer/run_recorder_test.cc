@@ -149,11 +149,7 @@ std::string as_hex(std::string_view bytes) {
   return text;
 }
 
-std::string framed(const std::string& message) {
-  std::string out;
-  append_tfrecord(out, message);
-  return as_hex(out);
-}
+std::string framed(const std::string& message) { return as_hex(tfrecord(message)); }
 
 /// The messages in the frames of `bytes`; fails on a wrong length or checksum.
 std::vector<std::string> unframed(std::string bytes) {
@@ -163,8 +159,7 @@ std::vector<std::string> unframed(std::string bytes) {
     std::memcpy(&length, bytes.data(), 8);
     if (length > bytes.size() - 16) break;
     messages.push_back(bytes.substr(12, length));
-    std::string again;
-    append_tfrecord(again, messages.back());
+    const std::string again = tfrecord(messages.back());
     EXPECT_EQ(as_hex(again), as_hex(bytes.substr(0, again.size())));
     bytes.erase(0, again.size());
   }
@@ -184,18 +179,15 @@ TEST(Crc32c, GivesTheExamplesOfRfc3720) {
 
 // Bytes written by tensorboard 2.20's own RecordWriter and its generated protocol buffers from the same values.
 TEST(TensorboardEvents, BytesAreTensorboardsOwn) {
-  std::string message;
-  encode_file_version(message, 1700000000.25);
-  EXPECT_EQ(framed(message), "1800000000000000a37f4b220900001040fc54d9411a0d627261696e2e4576656e743a32338d2fe9");
-  encode_session_start(message, 1700000000.25, 300);
-  EXPECT_EQ(framed(message), "100000000000000095fbfe180900001040fc54d94110ac023a0208016b3b88f1");
+  EXPECT_EQ(framed(encode_file_version(1700000000.25)),
+            "1800000000000000a37f4b220900001040fc54d9411a0d627261696e2e4576656e743a32338d2fe9");
+  EXPECT_EQ(framed(encode_session_start(1700000000.25, 300)),
+            "100000000000000095fbfe180900001040fc54d94110ac023a0208016b3b88f1");
   const Scalar scalars[] = {{"loss/step", 0.1}, {"learning_rate", 1e-3}};
-  encode_scalars(message, 1700000001.5, 300, scalars);
-  EXPECT_EQ(framed(message),
+  EXPECT_EQ(framed(encode_scalars(1700000001.5, 300, scalars)),
             "36000000000000004f578cef0900006040fc54d94110ac022a280a100a096c6f73732f7374657015cdcccc3d0a140a0d6c6561726e"
             "696e675f72617465156f12833a6e81fc37");
-  encode_text(message, 2.0, 0, "options", "| a |");
-  EXPECT_EQ(framed(message),
+  EXPECT_EQ(framed(encode_text(2.0, 0, "options", "| a |")),
             "33000000000000000ca720560900000000000000402a280a260a076f7074696f6e73420f080712041202080142057c2061207c4a0a"
             "0a060a0474657874200231154fc6");
 }
@@ -220,14 +212,8 @@ TEST(TensorboardEvents, FileHoldsVersionStartAndPoints) {
 }
 
 TEST(TensorboardEvents, LongTextsAndManyDigitsKeepTheirLengths) {
-  std::string message;
-  encode_text(message, 1, 1, "options", std::string(100'000, 'x'));
-  EXPECT_EQ(unframed([&] {
-              std::string out;
-              append_tfrecord(out, message);
-              return out;
-            }()),
-            std::vector<std::string>{message});
+  const std::string message = encode_text(1, 1, "options", std::string(100'000, 'x'));
+  EXPECT_EQ(unframed(tfrecord(message)), std::vector<std::string>{message});
   EXPECT_GT(message.size(), 100'000u);
 }
 

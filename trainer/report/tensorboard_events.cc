@@ -2,7 +2,6 @@
 #include <tutti/trainer/report/tensorboard_events.h>
 #include <unistd.h>
 
-#include <array>
 #include <bit>
 #include <chrono>
 
@@ -34,12 +33,14 @@ void put_bytes(std::string& out, unsigned field, std::string_view bytes) {
   out += bytes;
 }
 
-/// What all events begin with: wall_time = 1, step = 2 (absent where it is 0).
-void begin_event(std::string& out, double wall_time, std::int64_t step) {
-  out.clear();
+/// wall_time = 1, step = 2 (absent where it is 0), and what the event is.
+std::string event(double wall_time, std::int64_t step, unsigned field, std::string_view payload) {
+  std::string out;
   put_key(out, 1, Wire::Fixed64);
   put_little_endian(out, std::bit_cast<std::uint64_t>(wall_time));
   if (step != 0) put_int(out, 2, step);
+  put_bytes(out, field, payload);
+  return out;
 }
 
 double seconds_since_1970() {
@@ -60,31 +61,27 @@ std::filesystem::path new_event_file(const std::filesystem::path& folder) {
 
 }  // namespace
 
-void encode_file_version(std::string& out, double wall_time) {
-  begin_event(out, wall_time, 0);
-  put_bytes(out, 3, "brain.Event:2");  // Event.file_version
+std::string encode_file_version(double wall_time) {
+  return event(wall_time, 0, 3, "brain.Event:2");  // Event.file_version
 }
 
-void encode_session_start(std::string& out, double wall_time, std::int64_t step) {
-  begin_event(out, wall_time, step);
-  put_bytes(out, 7, std::string_view("\x08\x01", 2));  // Event.session_log {status = 1: START}
+std::string encode_session_start(double wall_time, std::int64_t step) {
+  return event(wall_time, step, 7, std::string_view("\x08\x01", 2));  // Event.session_log {status = 1: START}
 }
 
-void encode_scalars(std::string& out, double wall_time, std::int64_t step, std::span<const Scalar> scalars) {
-  std::string value, summary;
+std::string encode_scalars(double wall_time, std::int64_t step, std::span<const Scalar> scalars) {
+  std::string summary;
   for (const Scalar& scalar : scalars) {
-    value.clear();
+    std::string value;
     put_bytes(value, 1, scalar.tag);
     put_key(value, 2, Wire::Fixed32);  // simple_value
     put_little_endian(value, std::bit_cast<std::uint32_t>(static_cast<float>(scalar.value)));
     put_bytes(summary, 1, value);  // Summary.value
   }
-  begin_event(out, wall_time, step);
-  put_bytes(out, 5, summary);  // Event.summary
+  return event(wall_time, step, 5, summary);  // Event.summary
 }
 
-void encode_text(std::string& out, double wall_time, std::int64_t step, std::string_view tag,
-                 std::string_view markdown) {
+std::string encode_text(double wall_time, std::int64_t step, std::string_view tag, std::string_view markdown) {
   constexpr std::int64_t kString = 7;       // DataType.DT_STRING
   constexpr std::int64_t kTensorClass = 2;  // DataClass.DATA_CLASS_TENSOR
   std::string plugin, metadata, tensor, value, summary;
@@ -98,69 +95,43 @@ void encode_text(std::string& out, double wall_time, std::int64_t step, std::str
   put_bytes(value, 8, tensor);    // Summary.Value.tensor
   put_bytes(value, 9, metadata);  // Summary.Value.metadata
   put_bytes(summary, 1, value);
-  begin_event(out, wall_time, step);
-  put_bytes(out, 5, summary);
+  return event(wall_time, step, 5, summary);
 }
 
-void append_tfrecord(std::string& out, std::string_view message) {
+std::string tfrecord(std::string_view message) {
+  std::string out;
   const auto put_masked_sum = [&](std::string_view bytes) {
     const std::uint32_t sum = crc32c(bytes);
     put_little_endian(out, static_cast<std::uint32_t>((sum >> 15 | sum << 17) + 0xA282EAD8U));
   };
-  const std::size_t begin = out.size();
   put_little_endian(out, static_cast<std::uint64_t>(message.size()));
-  put_masked_sum(std::string_view(out).substr(begin, 8));
+  put_masked_sum(out);
   out += message;
   put_masked_sum(message);
+  return out;
+}
+
+std::uint32_t crc32c(std::string_view bytes) {
+  constexpr std::uint32_t kReflectedPolynomial = 0x82F63B78;
+  std::uint32_t sum = ~std::uint32_t{0};
+  for (const char c : bytes) {
+    sum ^= static_cast<unsigned char>(c);
+    for (int bit = 0; bit < 8; ++bit) sum = (sum >> 1) ^ ((sum & 1) != 0 ? kReflectedPolynomial : 0);
+  }
+  return ~sum;
 }
 
 EventWriter::EventWriter(const std::filesystem::path& folder, std::int64_t first_step) : file_(new_event_file(folder)) {
-  encode_file_version(message_, seconds_since_1970());
-  write();
-  if (first_step > 0) {
-    encode_session_start(message_, seconds_since_1970(), first_step);
-    write();
-  }
+  file_.append(tfrecord(encode_file_version(seconds_since_1970())));
+  if (first_step > 0) file_.append(tfrecord(encode_session_start(seconds_since_1970(), first_step)));
 }
 
 void EventWriter::scalars(std::int64_t step, std::span<const Scalar> scalars) {
-  encode_scalars(message_, seconds_since_1970(), step, scalars);
-  write();
+  file_.append(tfrecord(encode_scalars(seconds_since_1970(), step, scalars)));
 }
 
 void EventWriter::text(std::int64_t step, std::string_view tag, std::string_view markdown) {
-  encode_text(message_, seconds_since_1970(), step, tag, markdown);
-  write();
-}
-
-void EventWriter::write() {
-  frame_.clear();
-  append_tfrecord(frame_, message_);
-  file_.append(frame_);
-}
-
-namespace {
-
-constexpr std::uint32_t kReflectedPolynomial = 0x82F63B78;
-
-constexpr std::array<std::uint32_t, 256> make_table() {
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t byte = 0; byte < 256; ++byte) {
-    std::uint32_t sum = byte;
-    for (int bit = 0; bit < 8; ++bit) sum = (sum >> 1) ^ ((sum & 1) != 0 ? kReflectedPolynomial : 0);
-    table[byte] = sum;
-  }
-  return table;
-}
-
-constexpr std::array<std::uint32_t, 256> kTable = make_table();
-
-}  // namespace
-
-std::uint32_t crc32c(std::string_view bytes) {
-  std::uint32_t sum = ~std::uint32_t{0};
-  for (const char c : bytes) sum = (sum >> 8) ^ kTable[(sum ^ static_cast<unsigned char>(c)) & 0xFF];
-  return ~sum;
+  file_.append(tfrecord(encode_text(seconds_since_1970(), step, tag, markdown)));
 }
 
 }  // namespace tutti::trainer

@@ -23,17 +23,20 @@ struct Scalar {
   double value = 0;  // TensorBoard keeps a float
 };
 
-/// The messages, without frames. `wall_time` is in seconds since 1970. `out` is replaced.
-void encode_file_version(std::string& out, double wall_time);
+/// The messages, without frames. `wall_time` is in seconds since 1970.
+std::string encode_file_version(double wall_time);
 /// Tells the reader to forget what earlier files of the folder say of `step` and later ones.
-void encode_session_start(std::string& out, double wall_time, std::int64_t step);
-void encode_scalars(std::string& out, double wall_time, std::int64_t step, std::span<const Scalar> scalars);
+std::string encode_session_start(double wall_time, std::int64_t step);
+std::string encode_scalars(double wall_time, std::int64_t step, std::span<const Scalar> scalars);
 /// `markdown` is shown by the text plugin.
-void encode_text(std::string& out, double wall_time, std::int64_t step, std::string_view tag,
-                 std::string_view markdown);
+std::string encode_text(double wall_time, std::int64_t step, std::string_view tag, std::string_view markdown);
 
-/// Adds `message` to `out` in its frame.
-void append_tfrecord(std::string& out, std::string_view message);
+/// `message` in its frame.
+std::string tfrecord(std::string_view message);
+
+/// CRC-32C (Castagnoli, polynomial 0x1EDC6F41, reflected): the checksum of a frame. Source: RFC 3720, appendix B.4,
+/// whose examples are in the test.
+std::uint32_t crc32c(std::string_view bytes);
 
 /// One new file "events.out.tfevents.SECONDS.HOST.PID" in a folder, which TensorBoard calls a run. Thread-safety: none.
 /// All throw std::runtime_error naming the file when it cannot be written.
@@ -47,16 +50,7 @@ class EventWriter {
   void flush() { file_.flush(); }
 
  private:
-  void write();
-
   AppendFile file_;
-  std::string message_;
-  std::string frame_;
 };
-
-// CRC-32C (Castagnoli, polynomial 0x1EDC6F41, reflected): the checksum of TFRecord files. Pure function.
-// Source: RFC 3720, appendix B.4, whose examples are in the test.
-
-std::uint32_t crc32c(std::string_view bytes);
 
 }  // namespace tutti::trainer
