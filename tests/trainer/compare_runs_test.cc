@@ -35,12 +35,12 @@ TEST(CompareRuns, TheEarliestStepOfAnyRankIsFound) {
   EXPECT_FALSE(first_loss_difference(a, a, 0));
   const auto first = first_loss_difference(a, b, 0);
   ASSERT_TRUE(first);
-  EXPECT_EQ(first->global_step, 1);
+  EXPECT_EQ(first->a.global_step, 1);
   EXPECT_EQ(first->rank, 1);
-  EXPECT_EQ(first->a, 3);
+  EXPECT_EQ(first->a.loss, 3);
   const auto coarse = first_loss_difference(a, b, 1e-6);
   ASSERT_TRUE(coarse);
-  EXPECT_EQ(coarse->global_step, 3);
+  EXPECT_EQ(coarse->a.global_step, 3);
   EXPECT_EQ(coarse->rank, 0);
   EXPECT_FALSE(first_loss_difference(a, b, 0.5));
 }
@@ -50,7 +50,7 @@ TEST(CompareRuns, AnotherNumberOfRanksIsComparedByMeans) {
   EXPECT_FALSE(first_loss_difference(two, {rank_with(0, {5, 2}, 40)}, 0));
   const auto first = first_loss_difference(two, {rank_with(0, {5, 2.5}, 40)}, 0);
   ASSERT_TRUE(first);
-  EXPECT_EQ(first->global_step, 1);
+  EXPECT_EQ(first->a.global_step, 1);
   EXPECT_FALSE(first->rank);
   EXPECT_FALSE(first_loss_difference(two, {rank_with(3, {})}, 0));  // no common step
 }

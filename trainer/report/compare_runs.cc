@@ -25,12 +25,7 @@ std::optional<LossDifference> first_between(const std::vector<StepRecord>& a, co
     if (j == b.size()) break;
     if (b[j].global_step != left.global_step) continue;
     if (relative_difference(left.loss, b[j].loss) <= tolerance) continue;
-    return LossDifference{.global_step = left.global_step,
-                          .epoch = left.epoch,
-                          .step = left.step,
-                          .rank = std::nullopt,
-                          .a = left.loss,
-                          .b = b[j].loss};
+    return LossDifference{left, b[j]};
   }
   return std::nullopt;
 }
@@ -58,7 +53,7 @@ std::string form(const tensor::Tensor& tensor) {
 std::optional<TensorDifference> difference_of(const std::string& name, const tensor::Tensor& a, const tensor::Tensor& b,
                                               double tolerance) {
   if (a.shape() != b.shape() || a.dtype() != b.dtype()) {
-    return TensorDifference{.name = name, .what = "is " + form(a) + " in A, " + form(b) + " in B", .index = ""};
+    return TensorDifference{.name = name, .what = "is " + form(a) + " in A, " + form(b) + " in B"};
   }
   const tensor::Tensor left = a.contiguous().to(tensor::DType::Float64);
   const tensor::Tensor right = b.contiguous().to(tensor::DType::Float64);
@@ -68,7 +63,7 @@ std::optional<TensorDifference> difference_of(const std::string& name, const ten
   for (std::int64_t i = 0; i < left.numel() && tolerance > 0; ++i) {
     largest_value = std::max({largest_value, std::abs(in_a[i]), std::abs(in_b[i])});
   }
-  TensorDifference difference{.name = name, .what = "", .index = ""};
+  TensorDifference difference{.name = name};
   for (std::int64_t i = 0; i < left.numel(); ++i) {
     const double x = in_a[i], y = in_b[i];
     if (x == y || (std::isnan(x) && std::isnan(y))) continue;
@@ -87,20 +82,7 @@ std::optional<TensorDifference> difference_of(const std::string& name, const ten
 
 // --- What is told ----------------------------------------------------------------------------------------------------
 
-class Teller {
- public:
-  explicit Teller(RunComparison& comparison) : comparison_(comparison) {}
-  void say(const std::string& line) { comparison_.text += line + "\n"; }
-  void differs(const std::string& line) {
-    comparison_.equal = false;
-    say(line);
-  }
-
- private:
-  RunComparison& comparison_;
-};
-
-void tell_options(Teller& tell, const OptionTexts& a, const OptionTexts& b) {
+void tell_options(RunComparison& tell, const OptionTexts& a, const OptionTexts& b) {
   auto differing = differences(a, b);
   for (const char* place : {"checkpoint-dir", "json", "trace"}) differing.erase(place);
   for (const auto& [name, texts] : differing) {
@@ -117,7 +99,7 @@ std::int64_t steps_in(const std::vector<RankSteps>& ranks) {
   return last + 1;
 }
 
-void tell_losses(Teller& tell, const RunData& a, const RunData& b, double tolerance) {
+void tell_losses(RunComparison& tell, const RunData& a, const RunData& b, double tolerance) {
   if (a.steps.empty() || b.steps.empty()) {
     tell.say(std::string("losses: not compared, ") + (a.steps.empty() ? "A" : "B") + " has no records of steps");
     return;
@@ -125,11 +107,11 @@ void tell_losses(Teller& tell, const RunData& a, const RunData& b, double tolera
   const std::int64_t in_a = steps_in(a.steps), in_b = steps_in(b.steps);
   const std::string each = same_ranks(a.steps, b.steps) ? "on each rank" : "as means over the ranks";
   if (const auto first = first_loss_difference(a.steps, b.steps, tolerance)) {
-    tell.differs("losses: the first that differ are of step " + std::to_string(first->global_step) + " (epoch " +
-                 std::to_string(first->epoch) + ", step " + std::to_string(first->step) + ")" +
+    tell.differs("losses: the first that differ are of step " + std::to_string(first->a.global_step) + " (epoch " +
+                 std::to_string(first->a.epoch) + ", step " + std::to_string(first->a.step) + ")" +
                  (first->rank ? " on rank " + std::to_string(*first->rank) : ", as means over the ranks") + ": " +
-                 exact(first->a) + " in A, " + exact(first->b) + " in B, relative difference " +
-                 rounded(relative_difference(first->a, first->b)));
+                 exact(first->a.loss) + " in A, " + exact(first->b.loss) + " in B, relative difference " +
+                 rounded(relative_difference(first->a.loss, first->b.loss)));
   } else {
     tell.say("losses: equal " + each + " in " + std::to_string(std::min(in_a, in_b)) + " steps");
   }
@@ -141,7 +123,7 @@ fs::path checkpoints_of(const RunData& run) {
   return fs::exists(beside) ? beside : fs::path(text_in(run.options, "checkpoint-dir", beside.string()));
 }
 
-void tell_tensors_of(Teller& tell, const std::string& what, const NamedTensors& a, const NamedTensors& b,
+void tell_tensors_of(RunComparison& tell, const std::string& what, const NamedTensors& a, const NamedTensors& b,
                      double tolerance) {
   std::size_t differing = 0;
   const auto first = first_tensor_difference(a, b, tolerance, differing);
@@ -157,7 +139,7 @@ void tell_tensors_of(Teller& tell, const std::string& what, const NamedTensors& 
 }
 
 /// False if there was nothing to compare.
-bool tell_tensors(Teller& tell, const RunData& a, const RunData& b, double tolerance) {
+bool tell_tensors(RunComparison& tell, const RunData& a, const RunData& b, double tolerance) {
   const auto folder_a = newest_checkpoint(checkpoints_of(a)), folder_b = newest_checkpoint(checkpoints_of(b));
   if (!folder_a || !folder_b) {
     tell.say(std::string("tensors: not compared, ") + (folder_a ? "B" : "A") + " has no checkpoint");
@@ -187,7 +169,7 @@ std::optional<LossDifference> first_loss_difference(const std::vector<RankSteps>
   std::optional<LossDifference> first;
   for (std::size_t i = 0; i < a.size(); ++i) {
     auto found = first_between(a[i].records, b[i].records, tolerance);
-    if (!found || (first && first->global_step <= found->global_step)) continue;
+    if (!found || (first && first->a.global_step <= found->a.global_step)) continue;
     first = found;
     first->rank = a[i].rank;
   }
@@ -207,20 +189,19 @@ std::optional<TensorDifference> first_tensor_difference(const NamedTensors& a, c
   for (const auto& [name, tensor] : a) {
     const auto other = others.find(name);
     if (other == others.end()) {
-      add(TensorDifference{.name = name, .what = "is in A only", .index = ""});
+      add(TensorDifference{.name = name, .what = "is in A only"});
       continue;
     }
     add(difference_of(name, tensor, other->second, tolerance));
     others.erase(other);
   }
-  for (const auto& [name, tensor] : others) add(TensorDifference{.name = name, .what = "is in B only", .index = ""});
+  for (const auto& [name, tensor] : others) add(TensorDifference{.name = name, .what = "is in B only"});
   return first;
 }
 
 RunComparison compare_runs(const fs::path& a, const fs::path& b, double tolerance) {
   const RunData left = read_run(a), right = read_run(b);
-  RunComparison comparison;
-  Teller tell(comparison);
+  RunComparison tell;
   tell.say("A is " + a.string() + ", B is " + b.string());
   tell_options(tell, left.options, right.options);
   tell_losses(tell, left, right, tolerance);
@@ -239,7 +220,7 @@ RunComparison compare_runs(const fs::path& a, const fs::path& b, double toleranc
         "nothing of these runs can be compared: neither steps nor checkpoints nor final "
         "parameters are there in both");
   }
-  return comparison;
+  return tell;
 }
 
 }  // namespace tutti::trainer

@@ -16,17 +16,14 @@
 namespace tutti::trainer {
 
 struct LossDifference {
-  std::int64_t global_step = 0;
-  int epoch = 0;
-  std::int64_t step = 0;
-  std::optional<int> rank;  // nothing: means over all ranks
-  double a = 0, b = 0;
+  StepRecord a, b;
+  std::optional<int> rank{};  // nothing: means over all ranks
 };
 
 struct TensorDifference {
   std::string name;
-  std::string what;   // "shapes (2) and (3)", "values"
-  std::string index;  // "[3, 17]" of the first element that differs
+  std::string what{};   // "shapes (2) and (3)", "values"
+  std::string index{};  // "[3, 17]" of the first element that differs
   double a = 0, b = 0;
   double largest = 0;         // difference in this tensor
   std::int64_t elements = 0;  // of it that differ
@@ -47,6 +44,12 @@ std::optional<TensorDifference> first_tensor_difference(const NamedTensors& a, c
 struct RunComparison {
   bool equal = true;
   std::string text;  // lines for a person
+
+  void say(const std::string& line) { text += line + "\n"; }
+  void differs(const std::string& line) {
+    equal = false;
+    say(line);
+  }
 };
 
 /// Options that differ are listed, and make no difference. Throws std::runtime_error when a folder is none of a run's,

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 #include <span>
+#include <unordered_map>
 
 namespace tutti::trainer {
 namespace {
@@ -52,26 +53,24 @@ RankTimes times_of(const RankSteps& steps) {
 
 /// In how many of the common steps each rank had the longest own time.
 void count_last(const std::vector<RankSteps>& steps, std::vector<RankTimes>& ranks) {
-  std::vector<std::size_t> next(steps.size(), 0);
-  std::int64_t common = 0;
-  for (const StepRecord& first : steps.front().records) {
+  struct Step {
+    std::size_t ranks = 0;  // that have it
     std::size_t last = 0;
     double longest = -1;
-    bool all_have_it = true;
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      const auto& records = steps[i].records;
-      while (next[i] < records.size() && records[next[i]].global_step < first.global_step) ++next[i];
-      all_have_it = all_have_it && next[i] < records.size() && records[next[i]].global_step == first.global_step;
-      if (!all_have_it) break;
-      if (own_seconds(records[next[i]]) <= longest) continue;
-      longest = own_seconds(records[next[i]]);
-      last = i;
+  };
+  std::unordered_map<std::int64_t, Step> by_number;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    for (const StepRecord& record : steps[i].records) {
+      Step& step = by_number[record.global_step];
+      ++step.ranks;
+      if (own_seconds(record) <= step.longest) continue;
+      step.longest = own_seconds(record);
+      step.last = i;
     }
-    if (!all_have_it) continue;
-    ++common;
-    ranks[last].last_share += 1;
   }
-  for (RankTimes& rank : ranks) rank.last_share /= static_cast<double>(std::max<std::int64_t>(1, common));
+  std::erase_if(by_number, [&](const auto& entry) { return entry.second.ranks < steps.size(); });
+  for (const auto& [number, step] : by_number) ranks[step.last].last_share += 1;
+  for (RankTimes& rank : ranks) rank.last_share /= static_cast<double>(std::max<std::size_t>(1, by_number.size()));
 }
 
 void find_stragglers(std::vector<RankTimes>& ranks) {

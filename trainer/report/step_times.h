@@ -21,8 +21,6 @@ struct RankTimes {
   double last_share = 0;    // of the steps that all ranks have: where it had the longest own time
   double slowdown = 1;      // own_usual / the median of the other ranks'; 1 with a single rank
   bool is_straggler = false;
-
-  double own_seconds() const { return seconds - wait_seconds; }
 };
 
 /// A step in which one rank took much longer than it usually does.
