@@ -6,7 +6,6 @@
 #include <tutti/tests/trainer/model_on_ranks.h>
 #include <tutti/trainer/data_parallel/data_parallel.h>
 #include <tutti/trainer/data_parallel/hooks/comm_hooks.h>
-#include <tutti/trainer/data_parallel/hooks/top_k.h>
 #include <tutti/trainer/data_parallel/model_check.h>
 
 #include <algorithm>

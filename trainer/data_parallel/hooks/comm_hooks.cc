@@ -1,6 +1,5 @@
 #include <tutti/tensor/thread_pool.h>
 #include <tutti/trainer/data_parallel/hooks/comm_hooks.h>
-#include <tutti/trainer/data_parallel/hooks/top_k.h>
 #include <tutti/trainer/data_parallel/pending_works.h>
 
 #include <algorithm>

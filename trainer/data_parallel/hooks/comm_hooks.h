@@ -15,6 +15,9 @@
 
 #include <tutti/trainer/data_parallel/gradient_exchange.h>
 
+#include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 
 namespace tutti::trainer {
@@ -27,5 +30,18 @@ struct CommHookOptions {
 /// Empty for "none". What it makes throws std::invalid_argument for a bucket that is not float32. Throws
 /// std::invalid_argument naming an option that is out of range.
 ExchangeFactory make_comm_hook(const CommHookOptions& options);
+
+// What topk is made of (top_k.cc).
+
+/// Sends ceil(density * count) numbers of a parameter with two axes or more, and all of the others. `density` above 0,
+/// at most 1. With density 1 the sum is that of the ranks in their order, and nothing is remembered.
+std::unique_ptr<GradientExchange> make_top_k_exchange(comm::ProcessGroup& group, const ExchangePlan& plan,
+                                                      double density);
+
+/// Writes the positions of the indices.size() numbers with the largest magnitudes, in ascending order. Of equal ones
+/// the first are taken; a NaN counts as larger than all numbers, so that it is not hidden. Takes time in proportion to
+/// values.size() (a radix selection). Throws std::invalid_argument for more indices than values, or than an int32 can
+/// number. Pure function.
+void largest_magnitudes(std::span<const float> values, std::span<std::int32_t> indices);
 
 }  // namespace tutti::trainer
