@@ -66,9 +66,7 @@ std::string broadcast_text(comm::ProcessGroup& group, const std::string& text, i
 std::vector<std::string> all_gather_texts(comm::ProcessGroup& group, const std::string& text) {
   const auto ranks = static_cast<std::size_t>(group.world_size());
   const std::int64_t length = static_cast<std::int64_t>(text.size());
-  std::vector<std::int64_t> lengths(ranks);
-  group.all_gather(comm::const_buffer(std::span(&length, 1)), comm::buffer(std::span(lengths)));
-
+  const std::vector<std::int64_t> lengths = all_gather_values(group, length);
   const auto block = static_cast<std::size_t>(*std::max_element(lengths.begin(), lengths.end()));
   std::string mine = text;
   mine.resize(block);

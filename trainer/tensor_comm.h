@@ -8,6 +8,7 @@
 #include <tutti/tensor/tensor.h>
 
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace tutti::trainer {
@@ -25,6 +26,15 @@ void all_reduce(comm::ProcessGroup& group, tensor::Tensor& tensor, comm::ReduceO
 
 /// Root's text on every rank; the other ranks' argument is ignored.
 std::string broadcast_text(comm::ProcessGroup& group, const std::string& text, int root);
+
+/// Every rank's value, by rank, on every rank, as it lies in memory: ranks of one job run one program.
+template <typename T>
+requires std::is_trivially_copyable_v<T> std::vector<T> all_gather_values(comm::ProcessGroup& group, const T& mine) {
+  std::vector<T> all(static_cast<std::size_t>(group.world_size()));
+  group.all_gather(comm::ConstBuffer(&mine, sizeof mine, comm::DType::UInt8),
+                   comm::Buffer{all.data(), sizeof mine * all.size(), comm::DType::UInt8});
+  return all;
+}
 
 /// Every rank's text, by rank, on every rank.
 std::vector<std::string> all_gather_texts(comm::ProcessGroup& group, const std::string& text);

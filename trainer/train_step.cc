@@ -1,10 +1,10 @@
 #include <tutti/nn/sample_keys.h>
 #include <tutti/tensor/autograd/functions.h>
 #include <tutti/tensor/ops.h>
+#include <tutti/trainer/tensor_comm.h>
 #include <tutti/trainer/train_step.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <optional>
 #include <vector>
@@ -124,13 +124,10 @@ void train_epoch(const Training& training, const EpochSteps& steps, Progress& pr
 }
 
 LossSum sum_over_ranks(comm::ProcessGroup& group, const LossSum& mine) {
-  const std::array<double, 2> part{mine.loss, static_cast<double>(mine.samples)};
-  std::vector<double> all(part.size() * static_cast<std::size_t>(group.world_size()));
-  group.all_gather(std::span<const double>(part), std::span<double>(all));
   LossSum total;
-  for (std::size_t at = 0; at < all.size(); at += part.size()) {
-    total.loss += all[at];
-    total.samples += static_cast<std::int64_t>(all[at + 1]);
+  for (const LossSum& sum : all_gather_values(group, mine)) {
+    total.loss += sum.loss;
+    total.samples += sum.samples;
   }
   return total;
 }

@@ -13,14 +13,94 @@
 #include <stdexcept>
 
 namespace tutti::trainer {
+
+/// What state.json knows of another file of its checkpoint: enough to prove it whole. sha256 covers every byte of it
+/// (`sha256sum` gives the same).
+struct FileRecord {
+  std::uint64_t nbytes = 0;
+  std::string sha256;  // lower-case hex
+
+  static void fields(auto& self, const auto& use) {
+    use("bytes", self.nbytes);
+    use("sha256", self.sha256);
+  }
+};
+
+struct SavedState {
+  CheckpointState state;
+  std::map<std::string, FileRecord> files;  // by name
+
+  /// All but the state's seconds.
+  static void fields(auto& self, const auto& use) {
+    use("epoch", self.state.epoch);
+    use("step", self.state.step);
+    use("steps_per_epoch", self.state.steps_per_epoch);
+    use("world_size", self.state.world_size);
+    use("options", self.state.options);
+    use("history", self.state.history);
+    use("loss_sums", self.state.sums);
+    use("files", self.files);
+  }
+};
+
 namespace {
 
 namespace fs = std::filesystem;
+using StateJson = nlohmann::ordered_json;
 
+constexpr int kFormat = 2;
 constexpr char kModelFile[] = "model.safetensors";
 constexpr char kOptimizerFile[] = "optimizer.safetensors";
 constexpr char kExchangeFile[] = "exchange.safetensors";
 constexpr char kStateFile[] = "state.json";
+
+std::string exact_text(double value) { return comm::format("%a", value); }
+
+double exact_value(const StateJson& json) {
+  const std::string text = json.get<std::string>();
+  const auto value = comm::parse_number(text);
+  if (!value) throw std::runtime_error("\"" + text + "\" is no number");
+  return *value;
+}
+
+std::string sum_of(const StateJson& state) { return Digest().add(state.dump()).hex(); }
+
+}  // namespace
+
+static void to_json(StateJson& json, const LossSum& sum) { json = {exact_text(sum.loss), sum.samples}; }
+static void from_json(const StateJson& json, LossSum& sum) {
+  sum = {.loss = exact_value(json.at(0)), .samples = json.at(1).get<std::int64_t>()};
+}
+
+namespace {
+
+std::string text_of(const SavedState& saved) {
+  StateJson json = saved;
+  json["seconds"] = exact_text(saved.state.seconds);
+  return StateJson{{"format", kFormat}, {"sha256", sum_of(json)}, {"state", json}}.dump(2) + "\n";
+}
+
+SavedState saved_state_from(const std::string& text, const fs::path& file) {
+  const std::string damaged = "the checkpoint file " + file.string() + " is damaged: ";
+  const StateJson json = StateJson::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded() || !json.is_object()) throw DamagedCheckpoint(damaged + "it is not a JSON object");
+  try {
+    const int format = json.at("format").get<int>();
+    if (format != kFormat) {
+      throw std::runtime_error("the checkpoint file " + file.string() + " has format " + std::to_string(format) +
+                               "; this version of tutti reads format " + std::to_string(kFormat));
+    }
+    const StateJson& state = json.at("state");
+    if (json.at("sha256").get<std::string>() != sum_of(state)) {
+      throw DamagedCheckpoint(damaged + "its contents do not have the sha256 that stands in it");
+    }
+    auto saved = state.get<SavedState>();
+    saved.state.seconds = exact_value(state.at("seconds"));
+    return saved;
+  } catch (const StateJson::exception& error) {
+    throw DamagedCheckpoint(damaged + error.what());
+  }
+}
 
 /// A file of a complete checkpoint. That it is missing or cannot be read is damage; that we may not read it, or have no
 /// memory or descriptors to do so, is not.
@@ -46,8 +126,14 @@ NamedTensors read_tensors(const fs::path& file, const std::map<std::string, File
                             "know the file " + file.filename().string());
   }
   const std::string bytes = read_part(file);
-  const std::string damage = damage_in(bytes, record->second);
-  if (!damage.empty()) throw DamagedCheckpoint("the checkpoint file " + file.string() + " is damaged: " + damage);
+  const std::string damaged = "the checkpoint file " + file.string() + " is damaged: ";
+  const auto& [nbytes, sha256] = record->second;
+  if (bytes.size() != nbytes) {
+    throw DamagedCheckpoint(damaged + "it is " + std::to_string(bytes.size()) + " bytes long, state.json says " +
+                            std::to_string(nbytes));
+  }
+  const std::string found = Digest().add(bytes).hex();
+  if (found != sha256) throw DamagedCheckpoint(damaged + "its sha256 is " + found + ", state.json says " + sha256);
   return decode_safetensors(bytes, file.string()).tensors;
 }
 
@@ -55,13 +141,13 @@ void write_parts(const fs::path& incomplete, const EncodedCheckpoint& encoded) {
   fs::create_directory(incomplete);
   SavedState saved{.state = encoded.state, .files = {}};
   const auto write_part = [&](const char* name, const std::string& bytes) {
-    saved.files[name] = record_of(bytes);
+    saved.files[name] = {.nbytes = bytes.size(), .sha256 = Digest().add(bytes).hex()};
     replace_file(incomplete / name, bytes);
   };
   write_part(kModelFile, encoded.model);
   write_part(kOptimizerFile, encoded.optimizer);
   if (!encoded.exchange.empty()) write_part(kExchangeFile, encoded.exchange);
-  replace_file(incomplete / kStateFile, state_to_json(saved));
+  replace_file(incomplete / kStateFile, text_of(saved));
   sync_folder(incomplete);
 }
 
@@ -79,10 +165,10 @@ void make_complete(const fs::path& incomplete, const fs::path& folder) {
 void encode_checkpoint(const NamedTensors& model, const NamedTensors& optimizer, const NamedTensors& exchange,
                        EncodedCheckpoint& encoded) {
   const std::map<std::string, std::string> metadata{{"format", "pt"}};
-  encode_safetensors(model, metadata, encoded.model);
-  encode_safetensors(optimizer, metadata, encoded.optimizer);
-  encoded.exchange.clear();
-  if (!exchange.empty()) encode_safetensors(exchange, metadata, encoded.exchange);
+  encoded.model = encode_safetensors(model, metadata, std::move(encoded.model));
+  encoded.optimizer = encode_safetensors(optimizer, metadata, std::move(encoded.optimizer));
+  if (exchange.empty()) return encoded.exchange.clear();
+  encoded.exchange = encode_safetensors(exchange, metadata, std::move(encoded.exchange));
 }
 
 fs::path write_checkpoint(const fs::path& dir, const EncodedCheckpoint& encoded) {
@@ -113,7 +199,7 @@ fs::path write_checkpoint(const fs::path& dir, const Checkpoint& checkpoint) {
 
 Checkpoint read_checkpoint(const fs::path& folder) {
   const fs::path state_file = folder / kStateFile;
-  SavedState saved = state_from_json(read_part(state_file), state_file);
+  SavedState saved = saved_state_from(read_part(state_file), state_file);
   if (saved.state.position() != checkpoint_position(folder.filename().string())) {
     throw DamagedCheckpoint("the checkpoint file " + state_file.string() + " is damaged: it says epoch " +
                             std::to_string(saved.state.epoch) +
@@ -126,6 +212,10 @@ Checkpoint read_checkpoint(const fs::path& folder) {
   checkpoint.optimizer = read_tensors(folder / kOptimizerFile, saved.files);
   if (saved.files.contains(kExchangeFile)) checkpoint.exchange = read_tensors(folder / kExchangeFile, saved.files);
   return checkpoint;
+}
+
+CheckpointState state_from_json(const std::string& text, const fs::path& file) {
+  return saved_state_from(text, file).state;
 }
 
 std::string text_in(const std::map<std::string, std::string>& options, const std::string& name,
@@ -194,69 +284,6 @@ void assign_tensors(const NamedTensors& target, const NamedTensors& source, cons
   for (const auto& [name, tensor] : target) {
     tensor::Tensor destination = tensor;  // same memory
     destination.copy_from(given.at(name));
-  }
-}
-
-FileRecord record_of(std::string_view bytes) { return {.nbytes = bytes.size(), .sha256 = Digest().add(bytes).hex()}; }
-
-std::string damage_in(std::string_view bytes, const FileRecord& record) {
-  if (bytes.size() != record.nbytes) {
-    return "it is " + std::to_string(bytes.size()) + " bytes long, state.json says " + std::to_string(record.nbytes);
-  }
-  const std::string found = Digest().add(bytes).hex();
-  if (found == record.sha256) return "";
-  return "its sha256 is " + found + ", state.json says " + record.sha256;
-}
-
-namespace {
-
-using StateJson = nlohmann::ordered_json;
-
-constexpr int kFormat = 2;
-
-std::string exact_text(double value) { return comm::format("%a", value); }
-
-double exact_value(const StateJson& json) {
-  const std::string text = json.get<std::string>();
-  const auto value = comm::parse_number(text);
-  if (!value) throw std::runtime_error("\"" + text + "\" is no number");
-  return *value;
-}
-
-std::string sum_of(const StateJson& state) { return Digest().add(state.dump()).hex(); }
-
-}  // namespace
-
-static void to_json(StateJson& json, const LossSum& sum) { json = {exact_text(sum.loss), sum.samples}; }
-static void from_json(const StateJson& json, LossSum& sum) {
-  sum = {.loss = exact_value(json.at(0)), .samples = json.at(1).get<std::int64_t>()};
-}
-
-std::string state_to_json(const SavedState& saved) {
-  StateJson json = saved;
-  json["seconds"] = exact_text(saved.state.seconds);
-  return StateJson{{"format", kFormat}, {"sha256", sum_of(json)}, {"state", json}}.dump(2) + "\n";
-}
-
-SavedState state_from_json(const std::string& text, const std::filesystem::path& file) {
-  const std::string damaged = "the checkpoint file " + file.string() + " is damaged: ";
-  const StateJson json = StateJson::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded() || !json.is_object()) throw DamagedCheckpoint(damaged + "it is not a JSON object");
-  try {
-    const int format = json.at("format").get<int>();
-    if (format != kFormat) {
-      throw std::runtime_error("the checkpoint file " + file.string() + " has format " + std::to_string(format) +
-                               "; this version of tutti reads format " + std::to_string(kFormat));
-    }
-    const StateJson& state = json.at("state");
-    if (json.at("sha256").get<std::string>() != sum_of(state)) {
-      throw DamagedCheckpoint(damaged + "its contents do not have the sha256 that stands in it");
-    }
-    auto saved = state.get<SavedState>();
-    saved.state.seconds = exact_value(state.at("seconds"));
-    return saved;
-  } catch (const StateJson::exception& error) {
-    throw DamagedCheckpoint(damaged + error.what());
   }
 }
 

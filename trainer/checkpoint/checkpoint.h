@@ -5,9 +5,13 @@
 //   DIR/epoch-0002/exchange.safetensors   what the gradient exchange remembers (shared_checkpoint.h), if it does
 //   DIR/epoch-0002/state.json             how far the run was, the options a continuation must share, history, sums
 //
+// state.json is {"format": 2, "sha256": S, "state": {...}}, where S is the SHA-256 of the state's own JSON without
+// white space: a changed digit in the history would otherwise go unseen. It holds length and SHA-256 of the other
+// files, too. Doubles that a continuation adds to (loss sums) stand there as hexadecimal floats, so that their bits
+// come back.
+//
 // A run's random streams are keyed by seed, epoch and sample, so that the position in the run is all there is to know
-// of them. The formats are those of safetensors.h and of state.json below, the folders' names those of
-// checkpoint_folder.h.
+// of them. The files' format is that of safetensors.h, the folders' names are those of checkpoint_folder.h.
 //
 // Written to DIR/.epoch-0002.incomplete, each file synced, then the folder renamed and DIR synced: whoever kills the
 // process leaves either the whole folder or one that nobody reads (and the next run that writes there clears away).
@@ -89,9 +93,6 @@ std::string option_differences(const CheckpointState& saved, const std::map<std:
 /// tensors that are missing or left over, or one of another shape or type; `target` is unchanged then.
 void assign_tensors(const NamedTensors& target, const NamedTensors& source, const std::string& origin);
 
-// What state.json knows about a safetensors file of its checkpoint: enough to prove it whole. sha256 covers every byte
-// of the file (`sha256sum` gives the same). Thread-safety: pure functions.
-
 /// A checkpoint that is not what was written: a file of it is missing, cut short, or has other bytes. what() names the
 /// file. An earlier checkpoint may be whole.
 class DamagedCheckpoint : public std::runtime_error {
@@ -99,49 +100,8 @@ class DamagedCheckpoint : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-struct FileRecord {
-  std::uint64_t nbytes = 0;
-  std::string sha256;  // lower-case hex
-
-  static void fields(auto& self, const auto& use) {
-    use("bytes", self.nbytes);
-    use("sha256", self.sha256);
-  }
-};
-
-/// `bytes` as encode_safetensors made them.
-FileRecord record_of(std::string_view bytes);
-
-/// "" if `bytes` are those that `record` was made of; else what is wrong with them.
-std::string damage_in(std::string_view bytes, const FileRecord& record);
-
-// state.json: a checkpoint's state and the records of its other files, as text.
-//
-// Format 2 is {"format": 2, "sha256": S, "state": {...}}, where S is the SHA-256 of the state's own JSON without white
-// space: a changed digit in the history would otherwise go unseen.
-// Doubles that a continuation adds to (loss sums) stand there as hexadecimal floats, so that their bits come back.
-
-struct SavedState {
-  CheckpointState state;
-  std::map<std::string, FileRecord> files;  // by name
-
-  /// All but the state's seconds.
-  static void fields(auto& self, const auto& use) {
-    use("epoch", self.state.epoch);
-    use("step", self.state.step);
-    use("steps_per_epoch", self.state.steps_per_epoch);
-    use("world_size", self.state.world_size);
-    use("options", self.state.options);
-    use("history", self.state.history);
-    use("loss_sums", self.state.sums);
-    use("files", self.files);
-  }
-};
-
-std::string state_to_json(const SavedState& saved);
-
-/// `file` is named in errors. Throws DamagedCheckpoint for a text that state_to_json cannot have made, and
-/// std::runtime_error for one of a later format.
-SavedState state_from_json(const std::string& text, const std::filesystem::path& file);
+/// From the text of state.json. `file` is named in errors. Throws DamagedCheckpoint for a text that write_checkpoint
+/// cannot have made, and std::runtime_error for one of a later format.
+CheckpointState state_from_json(const std::string& text, const std::filesystem::path& file);
 
 }  // namespace tutti::trainer

@@ -98,28 +98,14 @@ void Checkpointer::end_epoch(int epoch, std::int64_t steps_per_epoch, const std:
 
 void Checkpointer::finish() {
   if (options_.dir.empty()) return;
-  on_rank0(group_, [this] {
-    try {
-      writer_->finish();
-    } catch (const std::runtime_error& error) {
-      throw std::runtime_error(told(error.what()));
-    }
-    return std::string();
-  });
+  with_writer([this] { writer_->finish(); });
   announce();
 }
 
 void Checkpointer::save(CheckpointState state, const std::optional<LossSum>& sum) {
-  std::string failure;
   EncodedCheckpoint* space = nullptr;
-  if (writer_) {
-    try {
-      space = &wait_for_space();
-    } catch (const std::runtime_error& error) {
-      failure = told(error.what());
-    }
-  }
-  state.sums = exchange_sums(sum, failure);
+  with_writer([&] { space = &wait_for_space(); });
+  if (sum) state.sums = all_gather_values(group_, *sum);
   const NamedTensors of_optimizer = full_optimizer_state(optimizer_);
   const NamedTensors of_exchange = gather_exchange_state(group_, parallel_->exchange());
   if (space == nullptr) return;
@@ -132,32 +118,24 @@ void Checkpointer::save(CheckpointState state, const std::optional<LossSum>& sum
   writer_->start();
 }
 
-/// Everybody's sums by rank, if there are any; in which no rank takes part for which rank 0 has bad news.
-std::vector<LossSum> Checkpointer::exchange_sums(const std::optional<LossSum>& mine, const std::string& failure) {
-  std::vector<double> part{failure.empty() ? 0.0 : 1.0};
-  if (mine) part.insert(part.end(), {mine->loss, static_cast<double>(mine->samples)});
-  const auto ranks = static_cast<std::size_t>(group_.world_size());
-  std::vector<double> all(part.size() * ranks);
-  group_.all_gather(std::span<const double>(part), std::span<double>(all));
-  if (all[0] != 0) throw std::runtime_error(broadcast_text(group_, failure, 0));
-  std::vector<LossSum> sums;
-  for (std::size_t rank = 0; mine && rank < ranks; ++rank) {
-    const double* entry = &all[rank * part.size() + 1];
-    sums.push_back({.loss = entry[0], .samples = static_cast<std::int64_t>(entry[1])});
-  }
-  return sums;
-}
-
-/// A failure in the words that all ranks throw.
-std::string Checkpointer::told(const std::string& failure) const {
-  std::optional<std::filesystem::path> newest;
-  try {
-    newest = newest_checkpoint(options_.dir);
-  } catch (const std::runtime_error&) {  // the failure may be that the folder cannot be read any more
-  }
-  return failure + (newest ? "; the newest complete checkpoint is " + newest->string() +
-                                 ": repair the cause (room, permissions) and continue with --resume"
-                           : "; there is no complete checkpoint yet");
+/// Runs `action` on rank 0. Its failure is every rank's, with the checkpoint to go on from.
+void Checkpointer::with_writer(const std::function<void()>& action) {
+  on_rank0(group_, [&] {
+    try {
+      action();
+      return std::string();
+    } catch (const std::runtime_error& error) {
+      std::optional<std::filesystem::path> newest;
+      try {
+        newest = newest_checkpoint(options_.dir);
+      } catch (const std::runtime_error&) {  // the failure may be that the folder cannot be read any more
+      }
+      throw std::runtime_error(error.what() +
+                               (newest ? "; the newest complete checkpoint is " + newest->string() +
+                                             ": repair the cause (room, permissions) and continue with --resume"
+                                       : "; there is no complete checkpoint yet"));
+    }
+  });
 }
 
 /// Memory for the next checkpoint, once the one before is written.

@@ -10,7 +10,8 @@
 //
 // When: at the end of each epoch, every `every` steps of the whole run, and when a rank is asked (requests.h). That a
 // rank was asked travels with the gradients of the step it is in, so that all ranks act after the same step, and no
-// collective is added to a step. The step of a checkpoint itself costs one all_gather of the loss sums.
+// collective is added to a step. The step of a checkpoint itself costs one all_gather of the loss sums, and rank 0's
+// word that it can be written.
 //
 // How: rank 0 copies model and optimizer in memory; its writer thread (CheckpointWriter) does the rest while training
 // goes on. Layers' running statistics are rank 0's: those of other ranks end with the epoch, and nothing depends on
@@ -137,8 +138,7 @@ class Checkpointer {
 
  private:
   void save(CheckpointState state, const std::optional<LossSum>& sum);
-  std::vector<LossSum> exchange_sums(const std::optional<LossSum>& mine, const std::string& failure);
-  std::string told(const std::string& failure) const;
+  void with_writer(const std::function<void()>& action);
   EncodedCheckpoint& wait_for_space();
   void announce();
 

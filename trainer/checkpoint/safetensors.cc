@@ -2,8 +2,8 @@
 #include <tutti/trainer/checkpoint/safetensors.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -70,8 +70,9 @@ std::string header_text(const NamedTensors& ordered, const std::map<std::string,
 
 }  // namespace
 
-void encode_safetensors(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata,
-                        std::string& bytes) {
+std::string encode_safetensors(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata,
+                               std::string memory) {
+  std::string bytes = std::move(memory);
   const NamedTensors ordered = in_file_order(tensors);
   const std::string header = header_text(ordered, metadata);
   const std::uint64_t header_bytes = header.size();
@@ -85,33 +86,7 @@ void encode_safetensors(const NamedTensors& tensors, const std::map<std::string,
     const tensor::Tensor packed = tensor.contiguous().on_host();
     if (packed.nbytes() > 0) bytes.append(static_cast<const char*>(packed.raw()), packed.nbytes());
   }
-}
-
-std::string encode_safetensors(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata) {
-  std::string bytes;
-  encode_safetensors(tensors, metadata, bytes);
   return bytes;
-}
-
-Safetensors decode_safetensors(std::string_view bytes, const std::string& origin) {
-  std::pair<SafetensorsHeader, std::string_view> parts;
-  try {
-    parts = split_safetensors(bytes);
-  } catch (const std::runtime_error& error) {
-    throw std::runtime_error(origin + ": " + error.what());
-  }
-  auto& [header, data] = parts;
-  Safetensors result{.tensors = {}, .metadata = std::move(header.metadata)};
-  for (const SafetensorsEntry& entry : header.entries) {
-    tensor::Tensor tensor = tensor::Tensor::empty(entry.shape, entry.dtype);
-    if (entry.end > entry.begin) std::memcpy(tensor.raw(), data.data() + entry.begin, entry.end - entry.begin);
-    result.tensors.emplace_back(entry.name, std::move(tensor));
-  }
-  return result;
-}
-
-Safetensors read_safetensors(const std::filesystem::path& file) {
-  return decode_safetensors(read_whole_file(file), file.string());
 }
 
 // Parsing and checking of the JSON header. Every field comes from outside and is checked before it is used.
@@ -119,6 +94,14 @@ Safetensors read_safetensors(const std::filesystem::path& file) {
 namespace {
 
 using Json = nlohmann::json;
+
+struct Entry {
+  std::string name;
+  tensor::DType dtype = tensor::DType::Float32;
+  tensor::Shape shape;
+  std::uint64_t begin = 0;  // bytes from the start of the data
+  std::uint64_t end = 0;
+};
 
 [[noreturn]] void fail(const std::string& text) { throw std::runtime_error(text); }
 
@@ -215,7 +198,7 @@ std::optional<std::uint64_t> bytes_of(const tensor::Shape& shape, tensor::DType 
   return empty ? 0 : static_cast<std::uint64_t>(bytes);
 }
 
-SafetensorsEntry parse_entry(const std::string& name, const Json& value) {
+Entry parse_entry(const std::string& name, const Json& value) {
   const std::string who = "tensor \"" + name + "\"";
   if (!value.is_object()) fail(who + " is not described by an object");
   for (const auto& [key, unused] : value.items()) {
@@ -231,11 +214,11 @@ SafetensorsEntry parse_entry(const std::string& name, const Json& value) {
   }
   const Json& offsets = value["data_offsets"];
   if (!offsets.is_array() || offsets.size() != 2) fail(who + ": \"data_offsets\" is not a pair");
-  SafetensorsEntry entry{.name = name,
-                         .dtype = *dtype,
-                         .shape = parse_shape(value["shape"], name),
-                         .begin = whole_number(offsets[0], who + ": a data offset"),
-                         .end = whole_number(offsets[1], who + ": a data offset")};
+  Entry entry{.name = name,
+              .dtype = *dtype,
+              .shape = parse_shape(value["shape"], name),
+              .begin = whole_number(offsets[0], who + ": a data offset"),
+              .end = whole_number(offsets[1], who + ": a data offset")};
   const auto expected = bytes_of(entry.shape, entry.dtype);
   if (entry.end < entry.begin || !expected || entry.end - entry.begin != *expected) {
     fail(who + ": data offsets [" + std::to_string(entry.begin) + ", " + std::to_string(entry.end) +
@@ -254,22 +237,23 @@ std::map<std::string, std::string> parse_metadata(const Json& value) {
   return metadata;
 }
 
-SafetensorsHeader parse_header(std::string_view json, std::uint64_t data_bytes) {
+/// By begin.
+std::vector<Entry> parse_header(std::string_view json, std::uint64_t data_bytes,
+                                std::map<std::string, std::string>& metadata) {
   if (json.empty() || json.front() != '{') fail("the header does not start with '{'");
-  SafetensorsHeader header;
+  std::vector<Entry> entries;
   const Json parsed = parse_strictly(json);
   for (const auto& [name, value] : parsed.items()) {
     if (name == "__metadata__") {
-      header.metadata = parse_metadata(value);
+      metadata = parse_metadata(value);
     } else {
-      header.entries.push_back(parse_entry(name, value));
+      entries.push_back(parse_entry(name, value));
     }
   }
-  std::sort(header.entries.begin(), header.entries.end(), [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
-    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
-  });
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& a, const Entry& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
   std::uint64_t position = 0;
-  for (const SafetensorsEntry& entry : header.entries) {
+  for (const Entry& entry : entries) {
     if (entry.begin != position) {
       fail("tensor \"" + entry.name + "\" starts at byte " + std::to_string(entry.begin) + " of the data, expected " +
            std::to_string(position));
@@ -280,12 +264,10 @@ SafetensorsHeader parse_header(std::string_view json, std::uint64_t data_bytes) 
     fail("the header describes " + std::to_string(position) + " bytes of data, the file holds " +
          std::to_string(data_bytes));
   }
-  return header;
+  return entries;
 }
 
-}  // namespace
-
-std::pair<SafetensorsHeader, std::string_view> split_safetensors(std::string_view bytes) {
+Safetensors decode(std::string_view bytes) {
   std::uint64_t header_bytes = 0;
   if (bytes.size() < sizeof header_bytes) {
     fail("not a safetensors file: only " + std::to_string(bytes.size()) + " bytes long");
@@ -297,7 +279,27 @@ std::pair<SafetensorsHeader, std::string_view> split_safetensors(std::string_vie
          std::to_string(bytes.size()) + " follow");
   }
   const std::string_view data = bytes.substr(header_bytes);
-  return {parse_header(bytes.substr(0, header_bytes), data.size()), data};
+  Safetensors result;
+  for (const Entry& entry : parse_header(bytes.substr(0, header_bytes), data.size(), result.metadata)) {
+    tensor::Tensor tensor = tensor::Tensor::empty(entry.shape, entry.dtype);
+    if (entry.end > entry.begin) std::memcpy(tensor.raw(), data.data() + entry.begin, entry.end - entry.begin);
+    result.tensors.emplace_back(entry.name, std::move(tensor));
+  }
+  return result;
+}
+
+}  // namespace
+
+Safetensors decode_safetensors(std::string_view bytes, const std::string& origin) {
+  try {
+    return decode(bytes);
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(origin + ": " + error.what());
+  }
+}
+
+Safetensors read_safetensors(const std::filesystem::path& file) {
+  return decode_safetensors(read_whole_file(file), file.string());
 }
 
 }  // namespace tutti::trainer

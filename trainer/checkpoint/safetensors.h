@@ -15,11 +15,8 @@
 
 #include <tutti/tensor/tensor.h>
 
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <map>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,35 +33,14 @@ struct Safetensors {
 
 /// The file's bytes. Tensors may be views; they are packed row-major. Throws std::invalid_argument for a repeated name
 /// and for the reserved name "__metadata__".
-std::string encode_safetensors(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata = {});
-
-/// The same into `bytes`, whose memory is used again.
-void encode_safetensors(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata,
-                        std::string& bytes);
+/// `memory` is used again for them.
+std::string encode_safetensors(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata = {},
+                               std::string memory = {});
 
 /// `origin` is put in front of error texts (a file name). Throws std::runtime_error.
 Safetensors decode_safetensors(std::string_view bytes, const std::string& origin);
 
 /// Throws std::runtime_error naming the file.
 Safetensors read_safetensors(const std::filesystem::path& file);
-
-// --- The header alone
-
-struct SafetensorsEntry {
-  std::string name;
-  tensor::DType dtype = tensor::DType::Float32;
-  tensor::Shape shape;
-  std::uint64_t begin = 0;  // bytes from the start of the data
-  std::uint64_t end = 0;
-};
-
-struct SafetensorsHeader {
-  std::vector<SafetensorsEntry> entries;  // by begin
-  std::map<std::string, std::string> metadata;
-};
-
-/// The header at the beginning of a file's bytes, and the data behind it. Throws std::runtime_error saying what is
-/// wrong.
-std::pair<SafetensorsHeader, std::string_view> split_safetensors(std::string_view bytes);
 
 }  // namespace tutti::trainer

@@ -1,4 +1,5 @@
 #include <tutti/trainer/checkpoint/checkpoint.h>
+#include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/checkpoint/shared_checkpoint.h>
 #include <tutti/trainer/data_parallel/sharding/sharded_optimizer.h>
 #include <tutti/trainer/tensor_comm.h>
@@ -13,10 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-
-void broadcast_tensors(comm::ProcessGroup& group, NamedTensors tensors) {
-  for (auto& [name, tensor] : tensors) broadcast(group, tensor, 0);
-}
 
 struct WholeCheckpoint {
   fs::path folder;
@@ -60,7 +57,7 @@ Json resume_here(const fs::path& dir, const std::map<std::string, std::string>& 
     warnings.push_back(damage + "; set aside as " + set_aside(folder).filename().string() +
                        ", going on from the one before");
   }
-  return {{"state", state_to_json({.state = state, .files = {}})},
+  return {{"state", read_whole_file(found->folder / "state.json")},
           {"folder", found->folder.string()},
           {"warnings", warnings},
           {"exchange", !exchange.empty()}};
@@ -94,7 +91,7 @@ NamedTensors model_tensors(const nn::Module& model) {
 std::optional<ResumedCheckpoint> resume_checkpoint(comm::ProcessGroup& group, const std::filesystem::path& dir,
                                                    const std::map<std::string, std::string>& wanted,
                                                    const nn::Module& model, nn::Optimizer& optimizer) {
-  const NamedTensors of_model = model_tensors(model);
+  NamedTensors of_model = model_tensors(model);
   const NamedTensors of_optimizer = full_optimizer_state(optimizer);
   ResumedCheckpoint resumed;
   const Json json = Json::parse(on_rank0(group, [&] {
@@ -102,10 +99,10 @@ std::optional<ResumedCheckpoint> resume_checkpoint(comm::ProcessGroup& group, co
         .dump(-1, ' ', false, Json::error_handler_t::replace);
   }));
   if (json.is_null()) return std::nullopt;
-  broadcast_tensors(group, of_model);
+  for (auto& [name, tensor] : of_model) broadcast(group, tensor, 0);
   share_optimizer_state(group, optimizer, of_optimizer);
   resumed.folder = json["folder"].get<std::string>();
-  static_cast<CheckpointState&>(resumed) = state_from_json(json["state"].get<std::string>(), resumed.folder).state;
+  static_cast<CheckpointState&>(resumed) = state_from_json(json["state"].get<std::string>(), resumed.folder);
   resumed.has_exchange = json["exchange"].get<bool>();
   resumed.warnings = json["warnings"].get<std::vector<std::string>>();
   return resumed;

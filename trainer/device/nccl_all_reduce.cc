@@ -8,6 +8,7 @@
 #include <tutti/tensor/cuda/runtime.h>
 #include <tutti/tensor/cuda/shared_library.h>
 #include <tutti/trainer/device/device_ways.h>
+#include <tutti/trainer/tensor_comm.h>
 
 #include <stdexcept>
 #include <string>
@@ -67,7 +68,7 @@ ncclDataType_t nccl_type(tensor::DType dtype) {
   throw std::logic_error("unknown tensor dtype " + std::to_string(static_cast<int>(dtype)));
 }
 
-/// What the ranks must agree on; travels between them as it lies in memory, since ranks of one job run one program.
+/// What the ranks must agree on.
 struct Call {
   std::uint64_t sequence = 0;
   std::int64_t count = 0;
@@ -81,9 +82,7 @@ std::string text_of(const Call& call) {
 
 /// Collective. Throws comm::Error{Mismatch} with both sides' values on every rank if two differ.
 void agree(comm::ProcessGroup& group, tensor::Device device, const Call& mine) {
-  std::vector<Call> all(static_cast<std::size_t>(group.world_size()));
-  group.all_gather(comm::ConstBuffer(&mine, sizeof mine, comm::DType::UInt8),
-                   comm::Buffer{all.data(), sizeof mine * all.size(), comm::DType::UInt8});
+  const std::vector<Call> all = all_gather_values(group, mine);
   const auto values = [](const Call& call) { return std::tie(call.sequence, call.count, call.dtype); };
   for (std::size_t r = 0; r < all.size(); ++r) {
     if (values(all[r]) == values(all[0])) continue;

@@ -4,7 +4,6 @@
 #include <tutti/trainer/tensor_comm.h>
 
 #include <algorithm>
-#include <array>
 
 namespace tutti::trainer {
 namespace {
@@ -68,22 +67,17 @@ void TrainingState::roll_back() {
 }
 
 Meeting meet(comm::ProcessGroup& group, TrainingState& state) {
-  using Place = std::array<std::int64_t, 2>;  // epoch, step; a new rank has -1
-  const Place mine = state.begun ? Place{state.position.epoch, state.position.step} : Place{-1, 0};
-  std::vector<std::int64_t> all(2 * static_cast<std::size_t>(group.world_size()));
-  group.all_gather(std::span<const std::int64_t>(mine), std::span<std::int64_t>(all));
-  std::vector<Place> places;
-  for (std::size_t i = 0; i < all.size(); i += 2) places.push_back({all[i], all[i + 1]});
-
+  const CheckpointPosition mine = state.begun ? state.position : CheckpointPosition{.epoch = -1};
+  const std::vector<CheckpointPosition> places = all_gather_values(group, mine);
   Meeting meeting;
   const auto newest = std::max_element(places.begin(), places.end());  // the first of equals
   meeting.donor = static_cast<int>(newest - places.begin());
-  meeting.anybody = (*newest)[0] >= 0;
+  meeting.anybody = newest->epoch >= 0;
   if (!meeting.anybody) return meeting;
   for (int rank = 0; rank < group.world_size(); ++rank) {
-    const Place& place = places[static_cast<std::size_t>(rank)];
-    if (place[0] < 0) meeting.fresh.push_back(rank);
-    if (place[0] >= 0 && place < *newest) meeting.behind.push_back(rank);
+    const CheckpointPosition& place = places[static_cast<std::size_t>(rank)];
+    if (place.epoch < 0) meeting.fresh.push_back(rank);
+    if (place.epoch >= 0 && place < *newest) meeting.behind.push_back(rank);
   }
   if (meeting.fresh.empty() && meeting.behind.empty()) return meeting;
   const bool needed = mine < *newest;
@@ -91,9 +85,9 @@ Meeting meet(comm::ProcessGroup& group, TrainingState& state) {
   hand_over(group, state, meeting.donor, needed);
   if (!needed) return meeting;
   state.epochs = epochs;
-  const bool same_epoch = state.begun && state.position.epoch == (*newest)[0];
+  const bool same_epoch = state.begun && state.position.epoch == newest->epoch;
   const LossSum sum = same_epoch ? state.sum : LossSum{};
-  state.commit({.epoch = static_cast<int>((*newest)[0]), .step = (*newest)[1]}, sum, same_epoch ? state.seconds : 0);
+  state.commit(*newest, sum, same_epoch ? state.seconds : 0);
   return meeting;
 }
 

@@ -1,8 +1,8 @@
 #include <tutti/nn/sample_keys.h>
 #include <tutti/trainer/pipeline/pipeline.h>
+#include <tutti/trainer/tensor_comm.h>
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -15,9 +15,8 @@ namespace {
 using tensor::Tensor;
 using tensor::Variable;
 
-std::string options_text(std::int64_t micro_batches, std::int64_t schedule) {
-  return std::to_string(micro_batches) + " micro-batches in the order " +
-         std::string(name(static_cast<PipelineSchedule>(schedule)));
+std::string options_text(const PipelineOptions& options) {
+  return std::to_string(options.micro_batches) + " micro-batches in the order " + std::string(name(options.schedule));
 }
 
 }  // namespace
@@ -52,14 +51,11 @@ void Pipeline::check_options() {
     throw std::invalid_argument("Pipeline: micro_batches is " + std::to_string(options_.micro_batches) +
                                 ", expected at least 1");
   }
-  const std::array<std::int64_t, 2> mine{options_.micro_batches, static_cast<std::int64_t>(options_.schedule)};
-  std::vector<std::int64_t> all(2 * static_cast<std::size_t>(group_.world_size()));
-  group_.all_gather(std::span<const std::int64_t>(mine), std::span<std::int64_t>(all));
-  for (std::size_t i = 2; i < all.size(); i += 2) {
-    if (all[i] == all[0] && all[i + 1] == all[1]) continue;
-    throw std::runtime_error("the stages of a pipeline were given different options: stage 0 " +
-                             options_text(all[0], all[1]) + ", stage " + std::to_string(i / 2) + " " +
-                             options_text(all[i], all[i + 1]));
+  const std::vector<PipelineOptions> all = all_gather_values(group_, options_);
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    if (all[i] == all[0]) continue;
+    throw std::runtime_error("the stages of a pipeline were given different options: stage 0 " + options_text(all[0]) +
+                             ", stage " + std::to_string(i) + " " + options_text(all[i]));
   }
 }
 

@@ -76,6 +76,8 @@ std::vector<PipelineAction> plan_pipeline(PipelineSchedule schedule, int stage, 
 struct PipelineOptions {
   int micro_batches = 4;  // of a batch; fewer when it has fewer samples
   PipelineSchedule schedule = PipelineSchedule::OneForwardOneBackward;
+
+  bool operator==(const PipelineOptions&) const = default;
 };
 
 /// One step's work. Every stage gives the same numbers; the functions are called on the stages that need them.
