@@ -1,5 +1,6 @@
 // `tutti data`: which data sets this machine has, whether their files are whole, and where to get MNIST.
 
+#include <tutti/tensor/thread_pool.h>
 #include <tutti/tools/commands.h>
 #include <tutti/tools/fetch_mnist.h>
 #include <tutti/trainer/data/data_error.h>
@@ -107,8 +108,8 @@ int verify_mnist_files(const std::filesystem::path& folder) {
 
 int verify_pictures(const std::filesystem::path& path) {
   const trainer::ImageFolder folder = trainer::list_image_folder(path);
-  const auto threads = static_cast<int>(std::thread::hardware_concurrency());
-  const auto bad = trainer::find_bad_images(folder, std::max(1, threads));
+  tensor::set_num_threads(std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 64));
+  const auto bad = trainer::find_bad_images(folder);
   std::cout << path.string() << "\n";
   for (const trainer::BadImage& image : bad) std::cout << "  " << image.path << ": " << image.reason << "\n";
   for (const std::string& name : folder.ignored) std::cout << "  " << name << ": ignored, no picture by its name\n";

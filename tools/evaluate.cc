@@ -56,13 +56,13 @@ void print(const trainer::CheckpointEvaluation& evaluation) {
 
 int evaluate_in_group(comm::ProcessGroup& group, const EvaluateArguments& arguments, const comm::World& world) {
   check_surroundings(arguments);
-  const int threads = arguments.threads > 0 ? static_cast<int>(arguments.threads) : trainer::default_threads(world);
-  tensor::set_num_threads(threads);
+  tensor::set_num_threads(arguments.threads > 0 ? static_cast<int>(arguments.threads)
+                                                : trainer::default_threads(world));
   trainer::EvaluationRequest request = arguments.request;
   const std::size_t columns = comm::terminal_columns(STDOUT_FILENO);
   trainer::Progress progress(std::cout, group.rank() == 0 && columns > 0 ? stdout : nullptr, columns, 0, "");
   request.progress = &progress;
-  const auto evaluation = trainer::evaluate_checkpoint(request, group, threads);
+  const auto evaluation = trainer::evaluate_checkpoint(request, group);
   if (group.rank() != 0) return 0;
   if (!arguments.csv.empty()) trainer::replace_file(arguments.csv, trainer::evaluation_to_csv(evaluation));
   if (!arguments.json.empty()) {

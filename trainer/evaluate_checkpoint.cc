@@ -39,7 +39,7 @@ OptionTexts run_options_beside(const fs::path& folder) {
 fs::path still_there(const std::string& path) { return fs::exists(path) ? fs::path(path) : fs::path(); }
 
 TaskData load_data(const EvaluationRequest& request, TrainOptions& options, const std::string& trained_on,
-                   const fs::path& folder, int threads) {
+                   const fs::path& folder) {
   options.data = request.data;
   options.test_list = request.test_list;
   if (options.data.empty()) {
@@ -50,7 +50,7 @@ TaskData load_data(const EvaluationRequest& request, TrainOptions& options, cons
     if (options.test_list.empty()) options.test_list = list == kAllFiles ? fs::path(list) : still_there(list);
     options.skip_bad_images = text_in(run, "skip-bad-images") == "yes";
   }
-  return load_task_data(options, threads);
+  return load_task_data(options);
 }
 
 std::string csv_field(const std::string& text) {
@@ -96,12 +96,12 @@ fs::path find_checkpoint(const fs::path& path) {
   throw std::runtime_error("there is no checkpoint in " + path.string() + ", nor is it one");
 }
 
-CheckpointEvaluation evaluate_checkpoint(const EvaluationRequest& request, comm::ProcessGroup& group, int threads) {
+CheckpointEvaluation evaluate_checkpoint(const EvaluationRequest& request, comm::ProcessGroup& group) {
   const fs::path folder = find_checkpoint(request.checkpoint);
   const Checkpoint checkpoint = read_checkpoint(folder);
   TrainOptions options = options_from(checkpoint.state, folder.string());
   const std::string trained_on = text_in(checkpoint.state.options, "data");
-  const TaskData data = load_data(request, options, trained_on, folder, threads);
+  const TaskData data = load_data(request, options, trained_on, folder);
 
   std::string note;
   if (const std::string found = data_identity(data.train); found != trained_on) {

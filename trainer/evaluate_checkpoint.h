@@ -45,7 +45,7 @@ std::filesystem::path find_checkpoint(const std::filesystem::path& path);
 /// same result, of the test set the one that training printed after that epoch. Throws std::runtime_error (DataError
 /// among them): a damaged checkpoint, data that is not found, a training set that differs from the run's although no
 /// folder was named, a model that does not fit.
-CheckpointEvaluation evaluate_checkpoint(const EvaluationRequest& request, comm::ProcessGroup& group, int threads);
+CheckpointEvaluation evaluate_checkpoint(const EvaluationRequest& request, comm::ProcessGroup& group);
 
 /// One JSON object: checkpoint, epoch, step, task, model, data, generated_data, world_size, samples, test_loss,
 /// test_accuracy, confusion_matrix, class_names, split; null where a model does not classify. The result is of `split`,

@@ -36,30 +36,27 @@ std::int64_t share_of(std::int64_t global_batch, int rank, int ranks) {
   return std::max<std::int64_t>(1, (global_batch - rank + ranks - 1) / ranks);
 }
 
-/// The fewest samples that a model sees at once where `samples` are taken in parts of `part`; 0: in one.
-std::int64_t least_part(std::int64_t samples, std::int64_t part) {
-  if (part == 0 || samples <= part) return samples;
-  return samples % part == 0 ? part : samples % part;
+/// Whether a model sees a single sample at once where `samples` are taken in parts of `part`; 0: in one.
+bool has_single(std::int64_t samples, std::int64_t part) {
+  return part == 0 ? samples == 1 : part == 1 || samples % part == 1;
 }
 
-/// The same over all ranks' batches of a step's `samples`, and the incomplete ones at an epoch's end.
-std::int64_t least_batch(const TrainOptions& options, const DistributedSampler& sampler, int ranks,
-                         std::int64_t samples) {
-  std::int64_t least = samples;
+/// The same of all ranks' batches of a step's `samples`, and the incomplete ones at an epoch's end.
+bool any_single(const TrainOptions& options, const DistributedSampler& sampler, int ranks, std::int64_t samples) {
+  bool found = false;
   for (int rank = 0; rank < ranks; ++rank) {
     const std::int64_t batch = share_of(samples, rank, ranks);
-    least = std::min(least, least_part(batch, options.micro_batch_size));
-    if (const std::int64_t rest = sampler.size_of(rank) % batch; rest > 0)
-      least = std::min(least, least_part(rest, options.micro_batch_size));
+    for (const std::int64_t count : {batch, sampler.size_of(rank) % batch})
+      found = found || has_single(count, options.micro_batch_size);
   }
-  return least;
+  return found;
 }
 
 /// Batch norm has no statistics of one value: where a model comes down to single pixels it fails at a batch of one
 /// sample, which may be an epoch's last. A model of its own finds out whether it does.
-void check_least_batch(const TrainOptions& options, const RunInputs& inputs, int ranks) {
+void check_single_samples(const TrainOptions& options, const RunInputs& inputs, int ranks) {
   const bool joined = options.sync_batch_norm || options.reproducible.value_or(false);
-  if (joined || least_batch(options, *inputs.sampler, ranks, inputs.global_batch) > 1) return;
+  if (joined || !any_single(options, *inputs.sampler, ranks, inputs.global_batch)) return;
   const auto model = make_task_model(options, inputs.data->train);
   if (model->named_buffers().empty()) return;
   const tensor::Shape& images = inputs.data->train.images.shape();
@@ -74,7 +71,7 @@ void check_least_batch(const TrainOptions& options, const RunInputs& inputs, int
   const std::string option = global ? "--global-batch-size" : "--batch-size";
   std::string working;
   for (std::int64_t batch = inputs.global_batch / unit + 1; batch <= inputs.global_batch / unit + 8; ++batch)
-    if (least_batch(options, *inputs.sampler, ranks, batch * unit) > 1)
+    if (!any_single(options, *inputs.sampler, ranks, batch * unit))
       working += (working.empty() ? "" : ", ") + std::to_string(batch);
   throw std::runtime_error(
       "some batches would have one sample, of which " + options.model + "'s batch norm can take no statistics: " +
@@ -97,10 +94,9 @@ void check_same_options(comm::ProcessGroup& group, const TrainOptions& options, 
 
 }  // namespace
 
-RunInputs open_inputs(const TrainOptions& options, comm::ProcessGroup& group, int threads,
-                      const ElasticInputs& elastic) {
+RunInputs open_inputs(const TrainOptions& options, comm::ProcessGroup& group, const ElasticInputs& elastic) {
   RunInputs inputs;
-  inputs.data = elastic.data ? elastic.data : std::make_shared<TaskData>(load_task_data(options, threads));
+  inputs.data = elastic.data ? elastic.data : std::make_shared<TaskData>(load_task_data(options));
   const ImageDataset& train = inputs.data->train;
   const ImageDataset& test = inputs.data->test;
   const int ranks = elastic.first_size > 0 ? elastic.first_size : group.world_size();
@@ -119,19 +115,3 @@ RunInputs open_inputs(const TrainOptions& options, comm::ProcessGroup& group, in
   inputs.sampler = std::make_shared<DistributedSampler>(sampling);
   if (inputs.sampler->total() == 0)
     throw std::runtime_error("--drop-last leaves no step: " + train.name + " has " + std::to_string(train.count()) +
-                             " samples, a step of all " + std::to_string(ranks) + " ranks takes " +
-                             std::to_string(inputs.global_batch) + "; use smaller batches, or leave --drop-last out");
-  if (elastic.first_size == 0) check_least_batch(options, inputs, ranks);
-  inputs.train_loader = make_loader(options, train, inputs.sampler, Split::Train,
-                                    share_of(inputs.global_batch, group.rank(), group.world_size()));
-  const auto evaluation_loader = [&](const ImageDataset& data) {
-    return make_loader(options, data,
-                       std::make_shared<EvaluationSampler>(data.count(), group.world_size(), group.rank()), Split::Test,
-                       evaluation_batch_of(options));
-  };
-  inputs.test_loader = evaluation_loader(test);
-  if (options.eval_train) inputs.train_evaluation_loader = evaluation_loader(train);
-  return inputs;
-}
-
-}  // namespace tutti::trainer

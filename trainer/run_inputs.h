@@ -35,7 +35,6 @@ struct ElasticInputs {
 
 /// Collective. `options` went through checked(). Throws what load_task_data throws, and on every rank the same
 /// std::runtime_error when a rank was started with other options or found other data than rank 0.
-RunInputs open_inputs(const TrainOptions& options, comm::ProcessGroup& group, int threads,
-                      const ElasticInputs& elastic = {});
+RunInputs open_inputs(const TrainOptions& options, comm::ProcessGroup& group, const ElasticInputs& elastic = {});
 
 }  // namespace tutti::trainer

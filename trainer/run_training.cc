@@ -73,7 +73,6 @@ int train_through_generations(const TrainOptions& options, comm::GenerationMembe
   const ElasticTraining training{
       .options = options,
       .member = member,
-      .threads = options.threads,
       .output = {.stream = streams.out, .live = streams.live, .columns = streams.columns, .requests = &requests},
       .check = check_surroundings,
       .placed = std::move(placed)};

@@ -31,20 +31,19 @@ std::filesystem::path cache_folder(const TrainOptions& options) {
   return home.empty() ? home : home / "tutti" / "images";
 }
 
-TaskData load_mnist_data(const TrainOptions&, const std::filesystem::path& folder, int) {
+TaskData load_mnist_data(const TrainOptions&, const std::filesystem::path& folder) {
   TaskData data;
   data.train = load_mnist(folder, Split::Train);
   data.test = load_mnist(folder, Split::Test);
   return data;
 }
 
-TaskData load_folder_data(const TrainOptions& options, const std::filesystem::path& folder, int threads) {
+TaskData load_folder_data(const TrainOptions& options, const std::filesystem::path& folder) {
   FolderData loaded = load_image_folder({.folder = folder,
                                          .size = options.image_size,
                                          .skip_bad = options.skip_bad_images,
                                          .test_list = options.test_list,
-                                         .cache_dir = cache_folder(options),
-                                         .threads = threads});
+                                         .cache_dir = cache_folder(options)});
   TaskData data;
   data.train = std::move(loaded.train);
   data.test = std::move(loaded.test);
@@ -60,8 +59,6 @@ TaskData load_folder_data(const TrainOptions& options, const std::filesystem::pa
   }
   return data;
 }
-
-void check_mnist_data(const TrainOptions&, const std::filesystem::path&) {}
 
 void check_folder_data(const TrainOptions& options, const std::filesystem::path& folder) {
   (void)test_files(list_image_folder(folder), options.test_list);
@@ -84,8 +81,6 @@ TaskData with_checksums(TaskData data) {
   return data;
 }
 
-void set_mnist_defaults(TrainOptions&) {}
-
 void set_mercer_defaults(TrainOptions& options) {
   options.model = "resnet18";
   options.epochs = 40;
@@ -107,7 +102,7 @@ struct Task {
   void (*set_defaults)(TrainOptions&);
   std::optional<std::filesystem::path> (*find)(const DataSearch&);
   void (*check_data)(const TrainOptions&, const std::filesystem::path&);
-  TaskData (*load)(const TrainOptions&, const std::filesystem::path&, int threads);
+  TaskData (*load)(const TrainOptions&, const std::filesystem::path&);
   ImageDataset (*generate)(Split);
   const char* generated;
   const char* generated_sentence;
@@ -122,9 +117,9 @@ const std::vector<Task>& tasks() {
        .data_name = "MNIST",
        .input = "MNIST's 28 x 28 pictures",
        .pictures = false,
-       .set_defaults = set_mnist_defaults,
+       .set_defaults = [](TrainOptions&) {},
        .find = find_mnist,
-       .check_data = check_mnist_data,
+       .check_data = [](const TrainOptions&, const std::filesystem::path&) {},
        .load = load_mnist_data,
        .generate = generate_digits,
        .generated = "digits",
@@ -210,10 +205,10 @@ void check_task_data(const TrainOptions& options) {
   if (task.pictures) check_scene_options(options);
 }
 
-TaskData load_task_data(const TrainOptions& options, int threads) {
+TaskData load_task_data(const TrainOptions& options) {
   const Task& task = task_named(options.task);
   const auto folder = task.find(DataSearch::from_environment(options.data));
-  return folder ? with_checksums(task.load(options, *folder, threads)) : generated_task_data(options);
+  return folder ? with_checksums(task.load(options, *folder)) : generated_task_data(options);
 }
 
 TaskData generated_task_data(const TrainOptions& options) {

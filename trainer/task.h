@@ -45,8 +45,8 @@ struct TaskData {
   std::string cache_note{};          // this rank's own
 };
 
-/// The files where they are found, else generated pictures. `threads` decode. Throws DataError.
-TaskData load_task_data(const TrainOptions& options, int threads);
+/// The files where they are found, else generated pictures. Throws DataError.
+TaskData load_task_data(const TrainOptions& options);
 
 /// What is drawn by code where no files are found. Throws UsageError for options that only files can satisfy.
 TaskData generated_task_data(const TrainOptions& options);

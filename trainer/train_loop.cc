@@ -76,7 +76,9 @@ Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, co
       group_(group),
       chaos_(elastic == nullptr || elastic->generation == 0 ? options.chaos : ""),  // ranks mean others later on
       elastic_(elastic),
-      inputs_(open_inputs(options, group, threads, inputs_of(elastic))),
+      inputs_(
+          open_inputs(options, group,
+                      elastic != nullptr ? ElasticInputs{elastic->first_size, elastic->state.data} : ElasticInputs{})),
       steps_per_epoch_(inputs_.steps_per_epoch()),
       objective_(objective_of(options.model)),
       report_(report_of(options, inputs_.data->train, group.world_size(), threads)) {

@@ -85,7 +85,7 @@ class FaultyOptimizer : public nn::Optimizer {
 
 class ElasticJob {
  public:
-  explicit ElasticJob(TrainOptions options) : options_(std::move(options)) {}
+  explicit ElasticJob(TrainOptions options) : options_(std::move(options)) { options_.threads = 1; }
   ~ElasticJob() { join(); }
   ElasticJob(const ElasticJob&) = delete;
   ElasticJob& operator=(const ElasticJob&) = delete;
@@ -142,7 +142,6 @@ class ElasticJob {
       const auto fuse = std::make_shared<Fuse>(fault);
       const ElasticTraining training{.options = options_,
                                      .member = member,
-                                     .threads = 1,
                                      .output = {.stream = out},
                                      .prepared = [&](TrainingState& state) { make_faulty(state, fuse); },
                                      .look_every = std::chrono::milliseconds(1),
@@ -165,7 +164,7 @@ class ElasticJob {
     state.optimizer = std::make_shared<FaultyOptimizer>(parameters, state.optimizer, fuse);
   }
 
-  const TrainOptions options_;
+  TrainOptions options_;
   const std::shared_ptr<comm::HashStore> control_ = std::make_shared<comm::HashStore>();
   std::vector<std::unique_ptr<comm::TcpStoreServer>> servers_;
   std::vector<std::thread> threads_;

@@ -214,7 +214,7 @@ TEST(Task, MercersPicturesComeFromTheFolder) {
   options.data = folder / "set";
   options.cache_dir = folder / "cache";
   check_task_data(options);
-  const TaskData data = load_task_data(options, 2);
+  const TaskData data = load_task_data(options);
   EXPECT_EQ(data.train.count(), 84);
   EXPECT_EQ(data.test.count(), 21);
   EXPECT_EQ(data.train.name, "set train");
@@ -222,7 +222,7 @@ TEST(Task, MercersPicturesComeFromTheFolder) {
   EXPECT_FALSE(std::filesystem::is_empty(folder / "cache"));
   replace_file(folder / "list", "harbor/harbor01.png\n");
   options.test_list = folder / "list";
-  EXPECT_EQ(load_task_data(options, 1).test.count(), 1);
+  EXPECT_EQ(load_task_data(options).test.count(), 1);
   replace_file(folder / "list", "harbor/harbor77.png\n");
   test::expect_parts(error_of([&] { check_task_data(options); }), {"harbor/harbor77.png is no picture"});
   options.data = folder / "none";

@@ -24,7 +24,7 @@ class RecordedRun : public SmallTraining {
   static CheckpointEvaluation evaluate_on(int ranks, const EvaluationRequest& request) {
     std::optional<CheckpointEvaluation> result;
     test::run_ranks(ranks, [&](comm::ProcessGroup& group) {
-      CheckpointEvaluation mine = evaluate_checkpoint(request, group, 1);
+      CheckpointEvaluation mine = evaluate_checkpoint(request, group);
       if (group.rank() == 0) result = std::move(mine);
     });
     return std::move(result).value();

@@ -70,7 +70,7 @@ TEST_F(UnevenData, DropLastLeavesOutTheIncompleteBatch) {
   options_.drop_last = true;
   options_.batch_size = 50;
   test::run_ranks(1, [&](comm::ProcessGroup& group) {
-    EXPECT_EQ(open_inputs(options_, group, 1).sampler->total(), 50);  // of 86
+    EXPECT_EQ(open_inputs(options_, group).sampler->total(), 50);  // of 86
   });
 }
 

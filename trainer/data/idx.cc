@@ -1,3 +1,4 @@
+#include <tutti/comm/base/format.h>
 #include <tutti/trainer/data/data_error.h>
 #include <tutti/trainer/data/idx.h>
 #include <zlib.h>
@@ -136,12 +137,6 @@ void FileSource::inflate_some() {
   member_ended_ = status == Z_STREAM_END;
 }
 
-std::string hex(std::uint32_t value) {
-  std::array<char, 16> text{};
-  std::snprintf(text.data(), text.size(), "0x%08x", value);
-  return text.data();
-}
-
 std::uint32_t read_u32(FileSource& source, const char* field) {
   std::array<unsigned char, 4> bytes{};
   const std::size_t got = source.read(bytes.data(), bytes.size());
@@ -158,7 +153,7 @@ std::array<std::int64_t, kRank> read_header(FileSource& source, const char* what
   const std::uint32_t expected = kUnsignedByte << 8 | static_cast<std::uint32_t>(kRank);
   const std::uint32_t magic = read_u32(source, "magic");
   if (magic != expected) {
-    source.fail("field 'magic' is " + hex(magic) + ", expected " + hex(expected) + " (" + what + ")");
+    source.fail(comm::format("field 'magic' is 0x%08x, expected 0x%08x (%s)", magic, expected, what));
   }
   std::array<std::int64_t, kRank> extents{};
   for (std::size_t axis = 0; axis < kRank; ++axis) {

@@ -117,7 +117,7 @@ class Generations {
       if (training_.check) training_.check(options_);
       training_.member.set_begun(comm::Deadline::after(kAnswerTime));
     }
-    const int threads = training_.threads > 0 ? training_.threads : default_threads(world);
+    const int threads = options_.threads > 0 ? options_.threads : default_threads(world);
     tensor::set_num_threads(threads);
     std::atomic<bool> next_is_there{false};
     std::jthread watch;  // ends with this function
@@ -136,11 +136,6 @@ class Generations {
 };
 
 }  // namespace
-
-ElasticInputs inputs_of(const ElasticRun* run) {
-  if (run == nullptr) return {};
-  return {.first_size = run->first_size, .data = run->state.data};
-}
 
 void check_elastic_options(const TrainOptions& options) {
   const auto refuse = [](const std::string& option, const std::string& why) {

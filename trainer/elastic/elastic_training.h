@@ -19,7 +19,6 @@
 #include <tutti/comm/process_group.h>
 #include <tutti/trainer/elastic/training_state.h>
 #include <tutti/trainer/options.h>
-#include <tutti/trainer/run_inputs.h>
 #include <tutti/trainer/train_loop.h>
 
 #include <atomic>
@@ -40,9 +39,6 @@ struct ElasticRun {
   std::function<void(TrainingState&)> prepared{};
 };
 
-/// What open_inputs needs to know of it; null: nothing.
-ElasticInputs inputs_of(const ElasticRun* run);
-
 /// All ranks have left a group that was well, at the same step.
 class GenerationOver : public std::runtime_error {
  public:
@@ -56,7 +52,6 @@ void check_elastic_options(const TrainOptions& options);
 struct ElasticTraining {
   const TrainOptions& options;
   comm::GenerationMember& member;
-  int threads = 0;  // of compute; 0: as default_threads says
   TrainOutput output;
   /// Rank 0's duty before it trains; run_training's check_surroundings.
   std::function<void(const TrainOptions&)> check{};

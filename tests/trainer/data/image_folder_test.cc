@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <tutti/tensor/thread_pool.h>
 #include <tutti/tests/support/test_data.h>
 #include <tutti/tests/trainer/data/image_files.h>
 #include <tutti/tests/trainer/temporary_folder.h>
@@ -150,7 +151,8 @@ TEST(FolderData, EveryPictureIsResizedAndInItsSet) {
   const TemporaryFolder folder;
   write_set(folder / "set");
   for (const int threads : {1, 3}) {
-    const FolderData data = load_image_folder({.folder = folder / "set", .size = 12, .threads = threads});
+    tensor::set_num_threads(threads);
+    const FolderData data = load_image_folder({.folder = folder / "set", .size = 12});
     EXPECT_EQ(data.train.images.shape(), (tensor::Shape{16, 12, 12, 3}));
     EXPECT_EQ(data.test.images.shape(), (tensor::Shape{4, 12, 12, 3}));
     EXPECT_EQ(data.train.name, "set train");
@@ -167,6 +169,7 @@ TEST(FolderData, EveryPictureIsResizedAndInItsSet) {
     EXPECT_EQ(picture(1), resize(pattern(29, 10), 12, 12).pixels);  // beach09
     EXPECT_EQ(picture(2), resize(pattern(24, 15), 12, 12).pixels);  // r-4
   }
+  tensor::set_num_threads(1);
 }
 
 TEST(FolderData, BadPicturesAreNamedOrSkipped) {
@@ -174,7 +177,7 @@ TEST(FolderData, BadPicturesAreNamedOrSkipped) {
   write_set(folder.path());
   write_file(folder / "beach/beach02.PNG", {});
   write_file(folder / "river/r-5.tiff", bytes_of("hello"));
-  FolderOptions options{.folder = folder.path(), .size = 8, .threads = 2};
+  FolderOptions options{.folder = folder.path(), .size = 8};
   EXPECT_EQ(error_of([&] { load_image_folder(options); }),
             "2 of 20 pictures cannot be used; mend or remove them, or leave them out with --skip-bad-images: " +
                 (folder / "beach/beach02.PNG").string() + " is empty (0 bytes); " +
@@ -187,7 +190,7 @@ TEST(FolderData, BadPicturesAreNamedOrSkipped) {
   EXPECT_EQ(data.skipped[0].path, "beach/beach02.PNG");
   EXPECT_EQ(data.skipped[0].reason, "is empty (0 bytes)");
   EXPECT_EQ(data.skipped[1].path, "river/r-5.tiff");
-  const auto bad = find_bad_images(list_image_folder(folder.path()), 2);
+  const auto bad = find_bad_images(list_image_folder(folder.path()));
   ASSERT_EQ(bad.size(), 2u);
   EXPECT_EQ(bad[1].path, "river/r-5.tiff");
   fs::create_symlink("nowhere.png", folder / "river/r-7.PNG");
@@ -213,7 +216,7 @@ TEST(FolderData, ManyBadPicturesAreCounted) {
 TEST(FolderData, RealPictures) {
   const auto data = test::test_data();
   if (!data) GTEST_SKIP() << "no test data: set TUTTI_TEST_DATA to the folder that holds ucmerced64/";
-  const FolderData set = load_image_folder({.folder = *data / "ucmerced64", .threads = 2});
+  const FolderData set = load_image_folder({.folder = *data / "ucmerced64"});
   EXPECT_EQ(set.train.count(), 1680);
   EXPECT_EQ(set.test.count(), 420);
   EXPECT_EQ(set.train.classes, 21);

@@ -4,8 +4,9 @@
 #include <jerror.h>
 #include <jpeglib.h>
 #include <tutti/trainer/data/data_error.h>
-#include <tutti/trainer/data/image/decoders.h>
+#include <tutti/trainer/data/image/image.h>
 
+#include <algorithm>
 #include <csetjmp>
 
 namespace tutti::trainer {
@@ -64,11 +65,14 @@ bool read_header(Job& job, std::span<const std::uint8_t> file) {
   return true;
 }
 
+// PIL's conversion: the same integers. 255 is no ink, as Adobe writes it, and so everybody.
 void cmyk_row_to_rgb(const Job& job, const std::uint8_t* row, std::uint8_t* rgb) {
   for (JDIMENSION x = 0; x < job.jpeg.output_width; ++x, row += 4, rgb += 3) {
-    std::uint8_t cmyk[4];  // as Adobe writes it, and so everybody: 255 is no ink
-    for (int c = 0; c < 4; ++c) cmyk[c] = static_cast<std::uint8_t>(255 - row[c]);
-    cmyk_to_rgb(cmyk, rgb);
+    const int white = row[3];
+    for (int c = 0; c < 3; ++c) {
+      const int product = (255 - row[c]) * white + 128;
+      rgb[c] = static_cast<std::uint8_t>(std::max(0, white - ((product >> 8) + product) / 256));
+    }
   }
 }
 

@@ -1,6 +1,6 @@
 #include <png.h>
 #include <tutti/trainer/data/data_error.h>
-#include <tutti/trainer/data/image/decoders.h>
+#include <tutti/trainer/data/image/image.h>
 
 #include <csetjmp>
 #include <cstdio>
@@ -17,7 +17,6 @@ struct Job {
   std::size_t left = 0;
   png_structp png = nullptr;
   png_infop info = nullptr;
-  int passes = 1;
   char text[160] = "";
 
   ~Job() { png_destroy_read_struct(&png, &info, nullptr); }
@@ -46,22 +45,18 @@ bool read_header(Job& job) {
   return true;
 }
 
-// Everything becomes 8-bit RGB.
-bool set_up_conversion(Job& job) {
+// As 8-bit RGB.
+bool read_rows(Job& job, std::uint8_t* pixels, std::size_t row_bytes, std::uint32_t height) {
   if (setjmp(png_jmpbuf(job.png)) != 0) return false;
   png_set_strip_16(job.png);
   png_set_palette_to_rgb(job.png);
   png_set_expand_gray_1_2_4_to_8(job.png);
   png_set_strip_alpha(job.png);
   png_set_gray_to_rgb(job.png);
-  job.passes = png_set_interlace_handling(job.png);
+  const int passes = png_set_interlace_handling(job.png);
   png_read_update_info(job.png, job.info);
-  return true;
-}
-
-bool read_rows(Job& job, std::uint8_t* pixels, std::size_t row_bytes, std::uint32_t height) {
-  if (setjmp(png_jmpbuf(job.png)) != 0) return false;
-  for (int pass = 0; pass < job.passes; ++pass) {
+  if (png_get_rowbytes(job.png, job.info) != row_bytes) png_error(job.png, "libpng does not turn its kind into RGB");
+  for (int pass = 0; pass < passes; ++pass) {
     for (std::uint32_t row = 0; row < height; ++row) png_read_row(job.png, pixels + row * row_bytes, nullptr);
   }
   png_read_end(job.png, nullptr);
@@ -100,11 +95,7 @@ Image decode_png(std::span<const std::uint8_t> file) {
   require(read_header(job), job);
   check_claim(job, file.size());
   Image image = Image::of_size(png_get_image_width(job.png, job.info), png_get_image_height(job.png, job.info));
-  require(set_up_conversion(job), job);
   const auto row_bytes = static_cast<std::size_t>(image.width * 3);
-  if (png_get_rowbytes(job.png, job.info) != row_bytes) {
-    throw DataError("is a PNG picture of a kind that libpng does not turn into RGB");
-  }
   require(read_rows(job, image.pixels.data(), row_bytes, static_cast<std::uint32_t>(image.height)), job);
   return image;
 }

@@ -1,7 +1,8 @@
 #include <tiffio.h>
 #include <tutti/trainer/data/data_error.h>
-#include <tutti/trainer/data/image/decoders.h>
+#include <tutti/trainer/data/image/image.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdarg>
 #include <cstdio>

@@ -1,17 +1,15 @@
 #include <tutti/comm/base/printable_utf8.h>
+#include <tutti/tensor/thread_pool.h>
 #include <tutti/trainer/data/data_error.h>
 #include <tutti/trainer/data/image/folder_data.h>
 #include <tutti/trainer/data/image/image.h>
 #include <tutti/trainer/data/image/image_cache.h>
 #include <tutti/trainer/data/image/resize.h>
-#include <zlib.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <functional>
 #include <new>
-#include <thread>
 
 namespace tutti::trainer {
 namespace {
@@ -22,17 +20,11 @@ using tensor::Tensor;
 
 constexpr std::size_t kMostNamed = 5;  // bad pictures in one error
 
-// Calls `work` with 0 ... count - 1, in any order, on that many threads. `work` does not throw.
-void on_threads(int threads, std::size_t count, const std::function<void(std::size_t)>& work) {
-  std::atomic<std::size_t> next{0};
-  const auto run = [&] {
-    for (std::size_t i = next++; i < count; i = next++) work(i);
-  };
-  std::vector<std::jthread> others;
-  for (int i = 1; i < std::min<int>(threads, static_cast<int>(std::min<std::size_t>(count, 64))); ++i) {
-    others.emplace_back(run);
-  }
-  run();
+// Calls `work` with 0 ... count - 1, in any order, on the threads of the pool.
+void on_threads(std::size_t count, const std::function<void(std::size_t)>& work) {
+  tensor::parallel_for(static_cast<std::int64_t>(count), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) work(static_cast<std::size_t>(i));
+  });
 }
 
 // What is wrong with the picture; empty when `use` got it.
@@ -51,8 +43,7 @@ std::string decode_one(const std::filesystem::path& folder, const ImageFile& fil
 }
 
 // Decodes the pictures that `decoded` does not have yet; reasons for those that cannot be, by file.
-std::vector<std::string> decode_missing(const ImageFolder& folder, std::int64_t size, int threads,
-                                        DecodedFolder& decoded) {
+std::vector<std::string> decode_missing(const ImageFolder& folder, std::int64_t size, DecodedFolder& decoded) {
   std::vector<std::string> reasons(folder.files.size());
   std::vector<std::size_t> missing;
   for (std::size_t i = 0; i < folder.files.size(); ++i) {
@@ -60,7 +51,7 @@ std::vector<std::string> decode_missing(const ImageFolder& folder, std::int64_t 
   }
   auto* const pixels = decoded.images.data<std::uint8_t>();
   const auto row = static_cast<std::size_t>(size * size * 3);
-  on_threads(threads, missing.size(), [&](std::size_t k) {
+  on_threads(missing.size(), [&](std::size_t k) {
     const std::size_t i = missing[k];
     std::uint8_t* const target = pixels + i * row;
     reasons[i] = decode_one(folder.folder, folder.files[i], [&](Image image) {
@@ -99,7 +90,7 @@ DecodedFolder decoded_folder(const ImageFolder& folder, const FolderOptions& opt
   }
   DecodedFolder decoded = cached ? std::move(*cached) : nothing_decoded(folder, options.size);
   const auto before = decoded.decoded;
-  result.skipped = bad_images(folder, decode_missing(folder, options.size, options.threads, decoded));
+  result.skipped = bad_images(folder, decode_missing(folder, options.size, decoded));
   const bool news = !cached || before != decoded.decoded;
   if (caching && news && (result.skipped.empty() || options.skip_bad)) {
     try {
@@ -182,9 +173,9 @@ FolderData load_image_folder(const FolderOptions& options) {
   return result;
 }
 
-std::vector<BadImage> find_bad_images(const ImageFolder& folder, int threads) {
+std::vector<BadImage> find_bad_images(const ImageFolder& folder) {
   std::vector<std::string> reasons(folder.files.size());
-  on_threads(threads, folder.files.size(),
+  on_threads(folder.files.size(),
              [&](std::size_t i) { reasons[i] = decode_one(folder.folder, folder.files[i], [](const Image&) {}); });
   return bad_images(folder, reasons);
 }

@@ -1,7 +1,7 @@
 // An image folder as training and test sets: listed, decoded (or read from the cache), resized, split.
 //
 // Every picture becomes size x size pixels, stretched if it is not square. The result depends on the folder's content
-// only: the same on all ranks and for any number of threads.
+// only: the same on all ranks and for any number of threads (tensor/thread_pool.h).
 #pragma once
 
 #include <tutti/trainer/data/dataset.h>
@@ -19,7 +19,6 @@ struct FolderOptions {
   bool skip_bad = false;              // leave out pictures that cannot be decoded; else they are an error
   std::filesystem::path test_list{};  // empty: the rule of image_folder.h
   std::filesystem::path cache_dir{};  // empty: no cache
-  int threads = 1;                    // that decode
 };
 
 struct BadImage {
@@ -41,6 +40,6 @@ struct FolderData {
 FolderData load_image_folder(const FolderOptions& options);
 
 /// Decodes every picture, keeping none; in the folder's order. For `tutti data verify`.
-std::vector<BadImage> find_bad_images(const ImageFolder& folder, int threads);
+std::vector<BadImage> find_bad_images(const ImageFolder& folder);
 
 }  // namespace tutti::trainer

@@ -1,10 +1,10 @@
+#include <tutti/comm/base/format.h>
 #include <tutti/trainer/data/data_error.h>
-#include <tutti/trainer/data/image/decoders.h>
 #include <tutti/trainer/data/image/image.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -27,9 +27,7 @@ bool is_tiff(std::span<const std::uint8_t> file) {
 std::string first_bytes(std::span<const std::uint8_t> file) {
   std::string text;
   for (const std::uint8_t byte : file.first(std::min<std::size_t>(4, file.size()))) {
-    char digits[4];
-    std::snprintf(digits, sizeof digits, " %02x", byte);
-    text += digits;
+    text += comm::format(" %02x", byte);
   }
   return text;
 }

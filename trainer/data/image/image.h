@@ -34,6 +34,11 @@ struct Image {
 /// with a grey rest. Writes nothing to stderr.
 Image decode_image(std::span<const std::uint8_t> file);
 
+/// The same for one format, a file each; `file` begins with its signature.
+Image decode_png(std::span<const std::uint8_t> file);
+Image decode_jpeg(std::span<const std::uint8_t> file);
+Image decode_tiff(std::span<const std::uint8_t> file);
+
 /// decode_image of a file's content; the path stands at the head of the error.
 Image read_image(const std::string& path);
 
