@@ -12,10 +12,6 @@
 namespace tutti::trainer {
 namespace {
 
-CommHookOptions hook_of(const TrainOptions& options) {
-  return {.hook = options.comm_hook, .topk_density = options.effective_topk_density()};
-}
-
 bool has_batch_norm(const nn::Module& model) { return !model.named_buffers().empty(); }
 
 /// Whether batch norm must sum exactly, so that the number of ranks is invisible.
@@ -87,7 +83,9 @@ DataParallelOptions data_parallel_options(const TrainOptions& options, const nn:
   if (sums_exactly(options, model)) {
     parallel.exchange = shards ? make_exact_shard_exchange : make_exact_exchange;
   } else if (ranks > 1) {
-    parallel.exchange = shards ? make_shard_exchange : make_comm_hook(hook_of(options));
+    parallel.exchange =
+        shards ? make_shard_exchange
+               : make_comm_hook({.hook = options.comm_hook, .topk_density = options.effective_topk_density()});
   }
   return parallel;
 }

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <sys/file.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/base/host_name.h>
 #include <tutti/trainer/checkpoint/checkpoint_folder.h>
 #include <tutti/trainer/checkpoint/files.h>
@@ -8,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -66,13 +66,8 @@ std::vector<fs::path> entries_of(const fs::path& dir) {
 }  // namespace
 
 std::string checkpoint_folder_name(int epoch, std::int64_t step) {
-  char text[64];
-  int length = std::snprintf(text, sizeof text, "epoch-%04d", epoch);
-  if (step > 0) {
-    std::snprintf(text + length, sizeof text - static_cast<std::size_t>(length), "-step-%06lld",
-                  static_cast<long long>(step));
-  }
-  return text;
+  const std::string name = comm::format("epoch-%04d", epoch);
+  return step > 0 ? name + comm::format("-step-%06lld", static_cast<long long>(step)) : name;
 }
 
 std::optional<CheckpointPosition> checkpoint_position(const std::string& folder_name) {

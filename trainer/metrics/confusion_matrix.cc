@@ -8,18 +8,8 @@
 namespace tutti::trainer {
 namespace {
 
-std::vector<int> row_argmax(const double* scores, std::size_t rows, std::size_t columns) {
-  std::vector<int> best(rows);
-  for (std::size_t row = 0; row < rows; ++row) {
-    const double* first = scores + row * columns;
-    best[row] = static_cast<int>(std::max_element(first, first + columns) - first);
-  }
-  return best;
-}
-
 std::string padded(std::int64_t value, std::size_t width) {
-  std::string digits = std::to_string(value);
-  return digits.size() < width ? digits.insert(0, width - digits.size(), ' ') : digits;
+  return comm::format("%*lld", static_cast<int>(width), static_cast<long long>(value));
 }
 
 }  // namespace
@@ -68,7 +58,6 @@ void ConfusionMatrix::add_batch(const tensor::Tensor& scores, const tensor::Tens
   const tensor::Tensor wide = scores.contiguous().on_host().to(tensor::DType::Float64);
   const tensor::Tensor labels = targets.contiguous().on_host();
   const auto rows = static_cast<std::size_t>(scores.shape()[0]);
-  const std::vector<int> predicted = row_argmax(wide.data<double>(), rows, static_cast<std::size_t>(classes_));
   const std::int64_t* actual = labels.data<std::int64_t>();
   for (std::size_t row = 0; row < rows; ++row) {
     if (actual[row] < 0 || actual[row] >= classes_) {
@@ -76,7 +65,10 @@ void ConfusionMatrix::add_batch(const tensor::Tensor& scores, const tensor::Tens
                               " is not one of the " + std::to_string(classes_) + " classes");
     }
   }
-  for (std::size_t row = 0; row < rows; ++row) add(static_cast<int>(actual[row]), predicted[row]);
+  const double* of_row = wide.data<double>();
+  for (std::size_t row = 0; row < rows; ++row, of_row += classes_) {
+    add(static_cast<int>(actual[row]), static_cast<int>(std::max_element(of_row, of_row + classes_) - of_row));
+  }
 }
 
 std::vector<std::vector<std::int64_t>> ConfusionMatrix::rows() const {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -96,12 +95,10 @@ void read_buckets(RunData& run) {
 
 void read_log(RunData& run) {
   std::ifstream in(run.folder / "log.txt");
-  std::deque<std::string> last;
   for (std::string line; std::getline(in, line);) {
-    last.push_back(line);
-    if (last.size() > kLogLines) last.pop_front();
+    run.log.push_back(line);
+    if (run.log.size() > kLogLines) run.log.erase(run.log.begin());
   }
-  run.log.assign(last.begin(), last.end());
 }
 
 /// The file that was named, else the run's own if it is still where it was written, or lies in the folder by that name.

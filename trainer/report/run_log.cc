@@ -1,10 +1,10 @@
 #include <fcntl.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/trainer/report/run_log.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <ctime>
 #include <utility>
 
@@ -18,10 +18,8 @@ std::string now_as_text() {
   std::tm parts{};
   ::localtime_r(&seconds, &parts);
   char date[32];
-  char text[48];
   std::strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S", &parts);
-  std::snprintf(text, sizeof text, "%s.%03d", date, static_cast<int>(since_1970 % 1000));
-  return text;
+  return comm::format("%s.%03d", date, static_cast<int>(since_1970 % 1000));
 }
 
 RunLog::RunLog(std::filesystem::path run_dir, int rank) : run_dir_(std::move(run_dir)), rank_(rank) {}

@@ -158,19 +158,16 @@ void RunRecorder::start(std::int64_t first_global_step) {
 }
 
 void RunRecorder::record(const StepInfo& info) {
-  try {
+  or_give_up([&] {
     files_->steps.add(info);
     files_->add_point(info);
     files_->next_step = info.global_step + 1;
-  } catch (const std::exception& error) {
-    give_up(error.what());
-  }
+  });
 }
 
 void RunRecorder::epoch(const EpochReport& report, std::span<const BucketTiming> buckets) {
-  if (!files_) return;
-  try {
-    if (options_.rank == 0) {
+  if (files_ && options_.rank == 0) {
+    or_give_up([&] {
       std::array<Scalar, 5> scalars{{{"loss/train", report.train_loss}, {"seconds/epoch", report.seconds}}};
       std::size_t count = 2;
       if (report.test_loss) scalars[count++] = {"loss/test", *report.test_loss};
@@ -178,28 +175,29 @@ void RunRecorder::epoch(const EpochReport& report, std::span<const BucketTiming>
       if (report.train_accuracy) scalars[count++] = {"accuracy/train", *report.train_accuracy};
       files_->events.scalars(std::max<std::int64_t>(0, files_->next_step - 1), std::span(scalars).first(count));
       if (!buckets.empty()) replace_file(options_.run_dir / "buckets.json", Json(buckets).dump() + "\n");
-    }
-  } catch (const std::exception& error) {
-    give_up(error.what());
+    });
   }
   flush();
 }
 
 void RunRecorder::flush() {
   if (!files_) return;
-  try {
+  or_give_up([this] {
     files_->steps.flush();
     files_->events.flush();
-  } catch (const std::exception& error) {
-    give_up(error.what());
-  }
+  });
 }
 
-void RunRecorder::give_up(const std::string& reason) {
-  files_.reset();
-  const std::string sentence =
-      "rank " + std::to_string(options_.rank) + " stops recording its steps, the training goes on: " + reason;
-  options_.warn ? options_.warn(sentence) : comm::log(comm::LogLevel::Warn, sentence);
+template <typename Action>
+void RunRecorder::or_give_up(const Action& action) {
+  try {
+    action();
+  } catch (const std::exception& error) {
+    files_.reset();
+    const std::string sentence =
+        "rank " + std::to_string(options_.rank) + " stops recording its steps, the training goes on: " + error.what();
+    options_.warn ? options_.warn(sentence) : comm::log(comm::LogLevel::Warn, sentence);
+  }
 }
 
 }  // namespace tutti::trainer

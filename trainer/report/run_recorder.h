@@ -72,7 +72,8 @@ class RunRecorder {
   struct Files;
 
   void record(const StepInfo& info);
-  void give_up(const std::string& reason);
+  template <typename Action>
+  void or_give_up(const Action& action);
 
   const RecorderOptions options_;
   RunLog log_;

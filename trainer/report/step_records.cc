@@ -1,3 +1,4 @@
+#include <tutti/comm/base/format.h>
 #include <tutti/trainer/json_fields.h>
 #include <tutti/trainer/report/step_records.h>
 
@@ -99,10 +100,9 @@ std::vector<int> ranks_with_steps(const fs::path& run_dir) {
   for (const fs::directory_entry& entry : fs::directory_iterator(run_dir, unreadable)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) continue;
-    int rank = 0;
-    const char* end = name.data() + name.size() - kSuffix.size();
-    const auto [stopped, error] = std::from_chars(name.data() + kPrefix.size(), end, rank);
-    if (error == std::errc() && stopped == end && rank > 0) ranks.push_back(rank);
+    const std::string_view number = std::string_view(name).substr(kPrefix.size());
+    const auto rank = comm::decimal<int>(number.substr(0, number.size() - kSuffix.size()));
+    if (rank && *rank > 0) ranks.push_back(*rank);
   }
   std::sort(ranks.begin(), ranks.end());
   return ranks;
