@@ -28,12 +28,6 @@ void remarking(RunData& run, const std::string& what_is_missing, const Action& a
   }
 }
 
-template <typename T>
-T value_or(const Json& json, const char* key, T fallback) {
-  const auto found = json.find(key);
-  return found == json.end() || found->is_null() ? fallback : found->get<T>();
-}
-
 void read_report(RunData& run) {
   const fs::path file = run.folder / "report.json";
   if (fs::exists(file)) {
@@ -118,11 +112,11 @@ TraceSpan span_from(const Json& json) {
                  .detail = {},
                  .start_us = json.at("ts").get<double>(),
                  .duration_us = json.at("dur").get<double>()};
-  span.detail = value_or<std::string>(arguments, "operation", span.name);
-  span.detail += ", " + std::to_string(value_or<std::uint64_t>(arguments, "bytes", 0)) + " bytes";
-  const auto algorithm = value_or<std::string>(arguments, "algorithm", "");
+  span.detail = arguments.value("operation", span.name);
+  span.detail += ", " + std::to_string(arguments.value("bytes", std::uint64_t{0})) + " bytes";
+  const std::string algorithm = arguments.value("algorithm", "");
   if (!algorithm.empty()) span.detail += " by " + algorithm;
-  const auto state = value_or<std::string>(arguments, "state", "done");
+  const std::string state = arguments.value("state", "done");
   if (state != "done") span.detail += ", " + state;
   return span;
 }
