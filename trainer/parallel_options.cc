@@ -2,7 +2,7 @@
 #include <tutti/trainer/data_parallel/hooks/comm_hooks.h>
 #include <tutti/trainer/data_parallel/sharding/shard_exchange.h>
 #include <tutti/trainer/data_parallel/sharding/sharded_optimizer.h>
-#include <tutti/trainer/data_parallel/sync_batch_norm.h>
+#include <tutti/trainer/data_parallel/shared_batch.h>
 #include <tutti/trainer/option_table.h>
 #include <tutti/trainer/parallel_options.h>
 #include <tutti/trainer/update_rule.h>

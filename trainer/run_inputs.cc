@@ -115,3 +115,19 @@ RunInputs open_inputs(const TrainOptions& options, comm::ProcessGroup& group, co
   inputs.sampler = std::make_shared<DistributedSampler>(sampling);
   if (inputs.sampler->total() == 0)
     throw std::runtime_error("--drop-last leaves no step: " + train.name + " has " + std::to_string(train.count()) +
+                             " samples, a step of all " + std::to_string(ranks) + " ranks takes " +
+                             std::to_string(inputs.global_batch) + "; use smaller batches, or leave --drop-last out");
+  if (elastic.first_size == 0) check_single_samples(options, inputs, ranks);
+  inputs.train_loader = make_loader(options, train, inputs.sampler, Split::Train,
+                                    share_of(inputs.global_batch, group.rank(), group.world_size()));
+  const auto evaluation_loader = [&](const ImageDataset& data) {
+    return make_loader(options, data,
+                       std::make_shared<EvaluationSampler>(data.count(), group.world_size(), group.rank()), Split::Test,
+                       evaluation_batch_of(options));
+  };
+  inputs.test_loader = evaluation_loader(test);
+  if (options.eval_train) inputs.train_evaluation_loader = evaluation_loader(train);
+  return inputs;
+}
+
+}  // namespace tutti::trainer

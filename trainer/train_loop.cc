@@ -1,8 +1,8 @@
 #include <tutti/comm/failure/chaos.h>
+#include <tutti/nn/shared_batch.h>
 #include <tutti/trainer/checkpoint/checkpointer.h>
 #include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/data_parallel/model_check.h>
-#include <tutti/trainer/data_parallel/sync_batch_norm.h>
 #include <tutti/trainer/elastic/elastic_training.h>
 #include <tutti/trainer/evaluate.h>
 #include <tutti/trainer/parallel_options.h>
@@ -26,7 +26,7 @@ class Run {
  public:
   Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, const TrainOutput& output,
       const ElasticRun* elastic);
-  ~Run() { leave_shared_batch(*model_); }
+  ~Run() { nn::leave_shared_batch(*model_); }
   Run(const Run&) = delete;
   RunReport execute();
 

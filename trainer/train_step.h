@@ -24,7 +24,7 @@ struct Training {
   int ranks = 1;
   /// Called in each step before the gradients leave: the last moment to ask the other ranks for something.
   std::function<void()> before_exchange{};
-  /// An input of no samples, for a model whose forward and backward are collective (sync_batch_norm.h): a rank without
+  /// An input of no samples, for a model whose forward and backward are collective (shared_batch.h): a rank without
   /// samples runs them over it. Undefined for other models.
   tensor::Tensor empty_input{};
   StepGraphs* graphs = nullptr;  // of a GPU; may be null

@@ -12,7 +12,7 @@
 #include <tutti/trainer/data_parallel/model_check.h>
 #include <tutti/trainer/data_parallel/sharding/shard_exchange.h>
 #include <tutti/trainer/data_parallel/sharding/sharded_optimizer.h>
-#include <tutti/trainer/data_parallel/sync_batch_norm.h>
+#include <tutti/trainer/data_parallel/shared_batch.h>
 
 #include <functional>
 

@@ -9,7 +9,7 @@
 #include <tutti/tests/trainer/scene_folder.h>
 #include <tutti/tests/trainer/train_on.h>
 #include <tutti/trainer/data_parallel/data_parallel.h>
-#include <tutti/trainer/data_parallel/sync_batch_norm.h>
+#include <tutti/trainer/data_parallel/shared_batch.h>
 #include <tutti/trainer/task.h>
 
 #include <cmath>

@@ -1,6 +1,6 @@
 #include <tutti/trainer/data_parallel/data_parallel.h>
 #include <tutti/trainer/data_parallel/model_check.h>
-#include <tutti/trainer/data_parallel/sync_batch_norm.h>
+#include <tutti/trainer/data_parallel/shared_batch.h>
 #include <tutti/trainer/device/device_exchange.h>
 #include <tutti/trainer/tensor_comm.h>
 

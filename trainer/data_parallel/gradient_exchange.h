@@ -74,7 +74,7 @@ std::unique_ptr<GradientExchange> make_all_reduce_exchange(comm::ProcessGroup& g
 // the sum over samples, in whatever order an all_reduce takes it. It becomes float32 once, at the end, on the way into
 // memory of its own (ProcessGroup::all_reduce_rounded).
 // What else a sample contributes must not depend on how the batch is divided: batch norm has exact statistics of all
-// ranks then (sync_batch_norm.h), and the loss a seed that is the same whatever the division (train_step.cc).
+// ranks then (shared_batch.h), and the loss a seed that is the same whatever the division (train_step.cc).
 //
 // Cost: 8 bytes for each gradient that are sent, or read in shared memory, where float32 has 4; memory for 12 in place
 // of 4; weight gradients of linear layers at half the speed, those of convolutions at nearly the same.

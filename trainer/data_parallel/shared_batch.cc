@@ -1,10 +1,8 @@
-#include <tutti/nn/batch_norm.h>
-#include <tutti/nn/linear.h>
-#include <tutti/trainer/data_parallel/sync_batch_norm.h>
+#include <tutti/nn/shared_batch.h>
+#include <tutti/trainer/data_parallel/shared_batch.h>
 #include <tutti/trainer/tensor_comm.h>
 
 #include <memory>
-#include <set>
 #include <vector>
 
 namespace tutti::trainer {
@@ -31,19 +29,10 @@ class Ranks : public tensor::BatchHolders {
   std::int64_t most_rows_;
 };
 
-template <typename Layer>
-std::vector<Layer*> layers_of(const nn::Module& model) {
-  std::vector<Layer*> layers;
-  const_cast<nn::Module&>(model).apply([&](nn::Module& module) {
-    if (auto* layer = dynamic_cast<Layer*>(&module)) layers.push_back(layer);
-  });
-  return layers;
-}
-
 }  // namespace
 
 int synchronise_batch_norm(nn::Module& model, comm::ProcessGroup& group, bool exact) {
-  const auto layers = layers_of<nn::BatchNorm2d>(model);
+  const auto layers = nn::batch_norm_layers(model);
   if (layers.empty()) return 0;
   const bool alone = group.world_size() == 1 && !exact;
   const auto ranks = alone ? nullptr : std::make_shared<Ranks>(group.split(0), exact);
@@ -52,31 +41,19 @@ int synchronise_batch_norm(nn::Module& model, comm::ProcessGroup& group, bool ex
 }
 
 void join_linear_layers(nn::Module& model, comm::ProcessGroup& group, std::int64_t samples, std::int64_t most) {
-  std::vector<nn::Linear*> layers = layers_of<nn::Linear>(model);
-  std::erase_if(layers, [samples](nn::Linear* layer) {
-    const tensor::Shape& weight = layer->weight().shape();
-    return samples * (weight[0] + weight[1]) >= weight.numel();
-  });
+  const auto layers = nn::large_linear_layers(model, samples);
   if (layers.empty()) return;
   const auto ranks = group.world_size() == 1 ? nullptr : std::make_shared<Ranks>(group.split(0), true, most);
   for (nn::Linear* layer : layers) layer->share_batch_with(ranks);
 }
 
-void leave_shared_batch(nn::Module& model) {
-  for (nn::BatchNorm2d* layer : layers_of<nn::BatchNorm2d>(model)) layer->share_batch_with(nullptr);
-  for (nn::Linear* layer : layers_of<nn::Linear>(model))
-    if (layer->shares_batch()) layer->share_batch_with(nullptr);
-}
-
 std::vector<ParameterSize> parameter_sizes(const nn::Module& model) {
-  std::set<tensor::Variable::Impl*> whole;
-  for (nn::Linear* layer : layers_of<nn::Linear>(model))
-    if (layer->shares_batch()) whole.insert(layer->weight().impl().get());
+  const std::vector<bool> whole = nn::have_whole_gradients(model);
   std::vector<ParameterSize> sizes;
-  for (const auto& [name, parameter] : model.named_parameters())
-    sizes.push_back({.count = static_cast<std::size_t>(parameter.data().numel()),
-                     .dtype = parameter.data().dtype(),
-                     .is_whole = whole.contains(parameter.impl().get())});
+  for (const auto& [name, parameter] : model.named_parameters()) {
+    const tensor::Tensor& data = parameter.data();
+    sizes.push_back({static_cast<std::size_t>(data.numel()), data.dtype(), whole[sizes.size()]});
+  }
   return sizes;
 }
 

@@ -1,0 +1,26 @@
+// Layers that may work on a batch of which several holders (processes, say) have a part each: BatchNorm2d and Linear.
+// Thread-safety: none; functions of one model, which its owner calls.
+#pragma once
+
+#include <tutti/nn/batch_norm.h>
+#include <tutti/nn/linear.h>
+#include <tutti/nn/module.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace tutti::nn {
+
+std::vector<BatchNorm2d*> batch_norm_layers(const Module& model);
+
+/// Those with more weights than `samples` inputs and gradients of theirs have numbers: what a step's gradient is made
+/// of moves at less cost than the gradient then.
+std::vector<Linear*> large_linear_layers(const Module& model, std::int64_t samples);
+
+/// Each layer has a batch of its own from now on.
+void leave_shared_batch(Module& model);
+
+/// For each of named_parameters(): whether its gradient is that of the batch of all holders (Linear::share_batch_with).
+std::vector<bool> have_whole_gradients(const Module& model);
+
+}  // namespace tutti::nn
