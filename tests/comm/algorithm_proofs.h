@@ -33,13 +33,8 @@ inline void expect_no_empty_and_no_oversized_steps(const Problem& problem, const
   }
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kLargestWorld = 13;  // sanitizers make the checker some 20 times slower
-constexpr int kOneMoreWorld = 24;
-#else
-constexpr int kLargestWorld = 33;
-constexpr int kOneMoreWorld = 64;
-#endif
+constexpr int kLargestWorld = test::kFullRun ? 33 : 17;
+constexpr int kOneMoreWorld = test::kFullRun ? 64 : 24;
 constexpr int kLargestWorldWithAllRoots = 17;
 
 struct Proof {

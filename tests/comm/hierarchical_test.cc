@@ -14,13 +14,9 @@
 namespace tutti::comm::algorithms {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kLargestHostedWorld = 13;
-const std::vector<int> kLargeWorlds = {40};
-#else
-constexpr int kLargestHostedWorld = 64;
-const std::vector<int> kLargeWorlds = {100, 128, 255, 513, 1000, 1024};
-#endif
+constexpr int kLargestHostedWorld = test::kFullRun ? 64 : 17;
+const std::vector<int> kLargeWorlds =
+    test::kFullRun ? std::vector{100, 128, 255, 513, 1000, 1024} : std::vector{40, 255};
 constexpr int kLargestHostedWorldWithAllRoots = 12;
 
 /// Rank -> host.

@@ -73,11 +73,13 @@ std::unique_ptr<GradientExchange> make_all_reduce_exchange(comm::ProcessGroup& g
 // (tensor/cpu/exact_sum.h): multiples of 2^-47. Such numbers add up without rounding, so that the sum over ranks is
 // the sum over samples, in whatever order an all_reduce takes it. It becomes float32 once, at the end, on the way into
 // memory of its own (ProcessGroup::all_reduce_rounded).
+// Weights of large linear layers are the exception: their gradients are float32 sums over all ranks' samples, in one
+// order (shared_batch.h), of which each rank brings some rows, and zeros; an all_reduce of these is exact as well.
 // What else a sample contributes must not depend on how the batch is divided: batch norm has exact statistics of all
 // ranks then (shared_batch.h), and the loss a seed that is the same whatever the division (train_step.cc).
 //
 // Cost: 8 bytes for each gradient that are sent, or read in shared memory, where float32 has 4; memory for 12 in place
-// of 4; weight gradients of linear layers at half the speed, those of convolutions at nearly the same.
+// of 4; weight gradients of small linear layers at half the speed, those of convolutions at nearly the same.
 // Limits: gradients from 16 on are float64 sums, whose last bits may show the order, though seldom after the rounding.
 
 /// For parameters on the CPU. Buckets of float64 parameters are summed as they are.
