@@ -64,8 +64,7 @@ class Conformance : public testing::TestWithParam<std::tuple<Net, int>> {
     run_ranks(world(), body, options);
   }
   int world() const { return std::get<int>(GetParam()); }
-  /// The larger worlds take some roots, types and operators: the smaller ones have all, and the proofs of the
-  /// schedules, which these run, every world.
+  /// The larger worlds take some roots, types and operators.
   bool samples() const { return world() > 4 && !test::kFullRun; }
 
   /// All ranks, or the first and the last.
