@@ -24,13 +24,15 @@ namespace {
 
 class Run {
  public:
-  Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, const TrainOutput& output,
-      const ElasticRun* elastic);
-  ~Run() { nn::leave_shared_batch(*model_); }
+  Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, const ElasticRun* elastic);
+  ~Run() {
+    if (model_) nn::leave_shared_batch(*model_);
+  }
   Run(const Run&) = delete;
-  RunReport execute();
+  RunReport execute(const TrainOutput& output);
 
  private:
+  void set_up(const TrainOutput& output);
   void make_model();
   std::string load_weights();
   void resume();
@@ -70,8 +72,7 @@ class Run {
   double samples_of_this_run_ = 0;
 };
 
-Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, const TrainOutput& output,
-         const ElasticRun* elastic)
+Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, const ElasticRun* elastic)
     : options_(options),
       group_(group),
       chaos_(elastic == nullptr || elastic->generation == 0 ? options.chaos : ""),  // ranks mean others later on
@@ -88,15 +89,18 @@ Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, co
                       .world_size = group.world_size(),
                       .options = recorded_options(options, inputs_.agreed, group.world_size(), threads)});
   report_.global_batch = inputs_.global_batch;
+}
+
+void Run::set_up(const TrainOutput& output) {
   make_model();
-  const CheckpointerOptions saving{.dir = options.checkpoint_dir,
-                                   .run_dir = options.run_dir,
-                                   .every = options.checkpoint_every,
-                                   .keep = options.keep_checkpoints,
-                                   .may_be_there = elastic != nullptr};
+  const CheckpointerOptions saving{.dir = options_.checkpoint_dir,
+                                   .run_dir = options_.run_dir,
+                                   .every = options_.checkpoint_every,
+                                   .keep = options_.keep_checkpoints,
+                                   .may_be_there = elastic_ != nullptr};
   columns_ = output.columns;
   checkpointer_ =
-      std::make_unique<Checkpointer>(group, saving, inputs_.agreed, *model_, *optimizer_, progress_, output.requests);
+      std::make_unique<Checkpointer>(group_, saving, inputs_.agreed, *model_, *optimizer_, progress_, output.requests);
   announce(output);  // into the log of a folder that is this run's by now
 }
 
@@ -290,7 +294,8 @@ void Run::stop(int epoch) {
   report_.stopped = true;
 }
 
-RunReport Run::execute() {
+RunReport Run::execute(const TrainOutput& output) {
+  set_up(output);
   const bool continued = elastic_ != nullptr && continue_with_others();
   if (!continued) resume();
   if (start_ > CheckpointPosition{.epoch = options_.epochs}) {
@@ -326,9 +331,9 @@ RunReport Run::execute() {
 
 RunReport train(const TrainOptions& options, comm::ProcessGroup& group, int threads, const TrainOutput& output,
                 const ElasticRun* elastic) {
-  Run run(options, group, threads, output, elastic);
+  Run run(options, group, threads, elastic);
   try {
-    return run.execute();
+    return run.execute(output);
   } catch (const std::exception& error) {
     group.abort(error.what());  // before the layers' sub-groups end, for a reason that says less
     throw;
