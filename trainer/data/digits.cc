@@ -1,18 +1,13 @@
 #include <tutti/trainer/data/digits.h>
+#include <tutti/trainer/data/generated.h>
 
 #include <algorithm>
 #include <array>
-#include <span>
 #include <sstream>
-#include <stdexcept>
 #include <string>
 
 namespace tutti::trainer {
 namespace {
-
-using tensor::DType;
-using tensor::Shape;
-using tensor::Tensor;
 
 constexpr int kSide = 28;
 constexpr int kPixels = kSide * kSide;
@@ -207,19 +202,9 @@ std::int64_t draw_image(std::uint64_t seed, Split split, std::int64_t index, std
 }  // namespace
 
 ImageDataset generate_digits(Split split, std::uint64_t seed, std::int64_t count) {
-  if (count < 0) {
-    throw std::invalid_argument("generated digits: count is " + std::to_string(count) + ", expected 0 or more");
-  }
-  ImageDataset dataset;
-  dataset.images = Tensor::empty(Shape{count, kSide, kSide, 1}, DType::UInt8);
-  dataset.labels = Tensor::empty(Shape{count}, DType::Int64);
-  auto* const pixels = dataset.images.data<std::uint8_t>();
-  auto* const labels = dataset.labels.data<std::int64_t>();
-  for (std::int64_t i = 0; i < count; ++i) {
-    labels[i] = draw_image(seed, split, i, pixels + i * kPixels);
-  }
-  dataset.name = std::string("generated digits ") + name(split);
-  dataset.generated = true;
+  ImageDataset dataset = generated_dataset("digits", split, count, kSide, 1, [&](std::int64_t i, std::uint8_t* pixels) {
+    return draw_image(seed, split, i, pixels);
+  });
   dataset.classes = kClasses;
   return dataset;
 }

@@ -70,8 +70,7 @@ struct Loader::Impl {
   std::int64_t slot_count() const { return static_cast<std::int64_t>(slots.size()); }
   Slot& slot_of(std::int64_t number) { return slots[static_cast<std::size_t>(number % slot_count())]; }
   std::span<const std::int64_t> indices_of(std::int64_t number) const;
-  void make(std::int64_t number);
-  void make_in_place(std::int64_t number);
+  std::exception_ptr make(std::int64_t number);
   void renew(Slot& slot) const;
   void run_worker(const std::stop_token& stop);
   void pause();
@@ -102,7 +101,8 @@ std::span<const std::int64_t> Loader::Impl::indices_of(std::int64_t number) cons
   return std::span(indices).subspan(first, count);
 }
 
-void Loader::Impl::make(std::int64_t number) {
+// What went wrong, if anything did.
+std::exception_ptr Loader::Impl::make(std::int64_t number) {
   Slot& slot = slot_of(number);
   const auto rows = indices_of(number);
   auto* const keys = slot.keys.data<std::int64_t>();
@@ -110,21 +110,23 @@ void Loader::Impl::make(std::int64_t number) {
     const auto sample = static_cast<std::uint64_t>(rows[i]);
     keys[i] = std::bit_cast<std::int64_t>(tensor::sample_key(options.seed, epoch, sample));
   }
-  fill(rows, slot.x.data<float>(), slot.y.data<std::int64_t>(), std::span(keys, rows.size()));
+  try {
+    fill(rows, slot.x.data<float>(), slot.y.data<std::int64_t>(), std::span(keys, rows.size()));
+  } catch (...) {
+    return std::current_exception();
+  }
+  return nullptr;
 }
 
-// Makes sure that writing into the slot surprises nobody who kept a batch.
+// A batch that the caller kept is not written to: the slot gets new memory.
 void Loader::Impl::renew(Slot& slot) const {
-  if (!slot.x.defined() || slot.x.use_count() > 1) {
-    const Shape& images = fill.dataset().images.shape();
-    slot.x = Tensor::empty(Shape{batch_rows(), images[1], images[2], images[3]}, DType::Float32);
-  }
-  if (!slot.y.defined() || slot.y.use_count() > 1) {
-    slot.y = Tensor::empty(Shape{batch_rows()}, DType::Int64);
-  }
-  if (!slot.keys.defined() || slot.keys.use_count() > 1) {
-    slot.keys = Tensor::empty(Shape{batch_rows()}, DType::Int64);
-  }
+  const auto renewed = [](Tensor& tensor, const Shape& shape, DType dtype) {
+    if (!tensor.defined() || tensor.use_count() > 1) tensor = Tensor::empty(shape, dtype);
+  };
+  const Shape& images = fill.dataset().images.shape();
+  renewed(slot.x, {batch_rows(), images[1], images[2], images[3]}, DType::Float32);
+  renewed(slot.y, {batch_rows()}, DType::Int64);
+  renewed(slot.keys, {batch_rows()}, DType::Int64);
 }
 
 void Loader::Impl::run_worker(const std::stop_token& stop) {
@@ -134,12 +136,7 @@ void Loader::Impl::run_worker(const std::stop_token& stop) {
     const std::int64_t number = next_made++;
     ++busy;
     lock.unlock();
-    std::exception_ptr error;
-    try {
-      make(number);
-    } catch (...) {
-      error = std::current_exception();
-    }
+    const std::exception_ptr error = make(number);
     lock.lock();
     slot_of(number).error = error;
     slot_of(number).ready = true;
@@ -171,15 +168,6 @@ void Loader::Impl::let_go(std::int64_t number) {
     ++may_make;
   }
   work_appeared.notify_one();
-}
-
-void Loader::Impl::make_in_place(std::int64_t number) {
-  renew(slots.front());
-  try {
-    make(number);
-  } catch (...) {
-    failure = std::current_exception();
-  }
 }
 
 Loader::Loader(ImageDataset dataset, std::shared_ptr<const Sampler> sampler, const LoaderOptions& options)
@@ -219,11 +207,13 @@ bool Loader::next(Batch& batch) {
   if (number >= impl_->batches) {
     return false;
   }
-  const bool threaded = impl_->options.threads > 0;
-  if (threaded && number > impl_->first_batch) {
-    impl_->let_go(number - 1);
+  if (impl_->options.threads > 0) {
+    if (number > impl_->first_batch) impl_->let_go(number - 1);
+    impl_->wait_for(number);
+  } else {
+    impl_->renew(impl_->slots.front());
+    impl_->failure = impl_->make(number);
   }
-  threaded ? impl_->wait_for(number) : impl_->make_in_place(number);
   if (impl_->failure != nullptr) {
     std::rethrow_exception(impl_->failure);
   }

@@ -28,19 +28,13 @@ constexpr std::array<KnownFile, 4> kFiles = {{
     {"t10k-labels-idx1-ubyte", "ec29112dd5afa0611ce80d1b7f02629c", 10000},
 }};
 
-bool is_file(const fs::path& path) {
-  std::error_code status;
-  return fs::is_regular_file(path, status);
-}
-
 // The file, plain or packed, with a dash or a dot before "idx"; empty if there is none.
 fs::path existing_file(const fs::path& folder, std::string_view file) {
   std::string dotted(file);
   dotted[file.find("-idx")] = '.';
   for (const std::string& name : {std::string(file), std::string(file) + ".gz", dotted, dotted + ".gz"}) {
-    if (is_file(folder / name)) {
-      return folder / name;
-    }
+    std::error_code ignored;
+    if (fs::is_regular_file(folder / name, ignored)) return folder / name;
   }
   return {};
 }

@@ -1,19 +1,15 @@
 #include <tutti/tensor/keyed_stream.h>
+#include <tutti/trainer/data/generated.h>
 #include <tutti/trainer/data/scenes.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 namespace tutti::trainer {
 namespace {
-
-using tensor::DType;
-using tensor::Shape;
-using tensor::Tensor;
 
 constexpr int kSide = 64;
 constexpr int kEndless = 200;  // pixels: from one side of the picture to the other, in every direction
@@ -238,23 +234,14 @@ class Painter {
 }  // namespace
 
 ImageDataset generate_scenes(Split split, std::uint64_t seed, std::int64_t count) {
-  if (count < 0) {
-    throw std::invalid_argument("generated scenes: count is " + std::to_string(count) + ", expected 0 or more");
-  }
-  ImageDataset dataset;
-  dataset.images = Tensor::empty(Shape{count, kSide, kSide, 3}, DType::UInt8);
-  dataset.labels = Tensor::empty(Shape{count}, DType::Int64);
-  const auto classes = static_cast<std::int64_t>(scenes().size());
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t label = i % classes;
+  const auto draw = [&](std::int64_t i, std::uint8_t* pixels) {
+    const std::size_t label = static_cast<std::size_t>(i) % scenes().size();
     Painter painter(tensor::sample_key(seed, split == Split::Train ? 0 : 1, static_cast<std::uint64_t>(i)));
-    painter.paint(scenes()[static_cast<std::size_t>(label)],
-                  dataset.images.data<std::uint8_t>() + i * kSide * kSide * 3);
-    dataset.labels.data<std::int64_t>()[i] = label;
-  }
-  dataset.name = std::string("generated scenes ") + name(split);
-  dataset.generated = true;
-  dataset.classes = static_cast<int>(classes);
+    painter.paint(scenes()[label], pixels);
+    return static_cast<std::int64_t>(label);
+  };
+  ImageDataset dataset = generated_dataset("scenes", split, count, kSide, 3, draw);
+  dataset.classes = static_cast<int>(scenes().size());
   for (const Scene& scene : scenes()) dataset.class_names.emplace_back(scene.name);
   return dataset;
 }

@@ -5,7 +5,6 @@
 #include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/trainer/data/data_error.h>
 #include <tutti/trainer/data/image/folder_data.h>
-#include <tutti/trainer/data/image/resize.h>
 
 #include <algorithm>
 #include <array>

@@ -4,7 +4,6 @@
 #include <tutti/tests/trainer/data/image_files.h>
 #include <tutti/trainer/data/augmentation.h>
 #include <tutti/trainer/data/image/image.h>
-#include <tutti/trainer/data/image/resize.h>
 #include <zlib.h>
 
 #include <fstream>

@@ -4,7 +4,6 @@
 #include <tutti/trainer/data/image/folder_data.h>
 #include <tutti/trainer/data/image/image.h>
 #include <tutti/trainer/data/image/image_cache.h>
-#include <tutti/trainer/data/image/resize.h>
 
 #include <algorithm>
 #include <cstdio>

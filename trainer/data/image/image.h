@@ -42,4 +42,8 @@ Image decode_tiff(std::span<const std::uint8_t> file);
 /// decode_image of a file's content; the path stands at the head of the error.
 Image read_image(const std::string& path);
 
+/// Antialiased bilinear resize, integer for integer that of PIL's Image.resize((width, height), BILINEAR): see
+/// resize.cc. The image itself when it has that size already. REQUIRES: width and height above 0.
+Image resize(Image image, std::int64_t width, std::int64_t height);
+
 }  // namespace tutti::trainer

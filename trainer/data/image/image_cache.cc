@@ -46,35 +46,6 @@ std::string header_of(const ImageFolder& folder, std::int64_t size) {
   throw DataError(file.string() + ": this cache of decoded pictures is damaged: " + what);
 }
 
-class SummedReader {
- public:
-  explicit SummedReader(const fs::path& file) : in_(file, std::ios::binary | std::ios::ate) {
-    if (!in_) return;
-    size_ = static_cast<std::uint64_t>(in_.tellg());
-    in_.seekg(0);
-  }
-  bool open() const { return in_.is_open(); }
-  /// Of the file that is open; by now the path may name another.
-  std::uint64_t size() const { return size_; }
-  bool read(void* target, std::size_t nbytes) {
-    in_.read(static_cast<char*>(target), static_cast<std::streamsize>(nbytes));
-    sum_.add(target, static_cast<std::size_t>(in_.gcount()));
-    return static_cast<std::size_t>(in_.gcount()) == nbytes;
-  }
-  /// Whether the next bytes, the last of all, are the sum of those before them.
-  bool sum_follows() {
-    const std::vector<unsigned char> computed = sum_.bytes();
-    std::vector<unsigned char> stored(computed.size());
-    in_.read(reinterpret_cast<char*>(stored.data()), static_cast<std::streamsize>(stored.size()));
-    return in_ && stored == computed;
-  }
-
- private:
-  std::ifstream in_;
-  std::uint64_t size_ = 0;
-  Digest sum_;
-};
-
 void remove_old_leftovers(const fs::path& cache_dir) {
   std::error_code status;
   const auto yesterday = fs::file_time_type::clock::now() - std::chrono::hours(24);
@@ -95,26 +66,36 @@ fs::path image_cache_file(const fs::path& cache_dir, const ImageFolder& folder, 
 }
 
 std::optional<DecodedFolder> read_image_cache(const fs::path& file, const ImageFolder& folder, std::int64_t size) {
-  SummedReader reader(file);
-  if (!reader.open()) return std::nullopt;
+  std::ifstream in(file, std::ios::binary | std::ios::ate);
+  if (!in) return std::nullopt;
+  const auto nbytes = static_cast<std::uint64_t>(in.tellg());  // of the open file: the path may name another by now
+  in.seekg(0);
+  Digest sum;
+  const auto read = [&](void* target, std::size_t count) {
+    in.read(static_cast<char*>(target), static_cast<std::streamsize>(count));
+    sum.add(target, static_cast<std::size_t>(in.gcount()));
+    return in.good();
+  };
   const std::string expected = header_of(folder, size);
   std::string header(expected.size(), '\0');
-  const bool whole = reader.read(header.data(), header.size());
+  const bool whole = read(header.data(), header.size());
   if (header.compare(0, kMagic.size(), kMagic) != 0) damaged(file, "it does not begin as one");
   if (!whole || header != expected) return std::nullopt;
   const std::size_t count = folder.files.size();
   const auto side = static_cast<std::uint64_t>(size);
   const std::uint64_t wanted = header.size() + count + count * side * side * 3 + kSumBytes;
-  if (reader.size() != wanted) {
-    damaged(file, "it has " + std::to_string(reader.size()) + " bytes instead of " + std::to_string(wanted));
+  if (nbytes != wanted) {
+    damaged(file, "it has " + std::to_string(nbytes) + " bytes instead of " + std::to_string(wanted));
   }
   DecodedFolder result;
   std::string flags(count, '\0');
   result.images = tensor::Tensor::empty({static_cast<std::int64_t>(count), size, size, 3}, tensor::DType::UInt8);
-  if (!reader.read(flags.data(), count) || !reader.read(result.images.raw(), result.images.nbytes())) {
+  if (!read(flags.data(), count) || !read(result.images.raw(), result.images.nbytes())) {
     damaged(file, "it cannot be read to its end");
   }
-  if (!reader.sum_follows()) damaged(file, "its checksum does not fit");
+  std::vector<unsigned char> stored(kSumBytes);
+  in.read(reinterpret_cast<char*>(stored.data()), kSumBytes);
+  if (!in || stored != sum.bytes()) damaged(file, "its checksum does not fit");
   for (const char flag : flags) result.decoded.push_back(flag == 1);
   return result;
 }

@@ -1,4 +1,7 @@
-#include <tutti/trainer/data/image/resize.h>
+// A triangle filter whose support grows with the reduction, so that every source pixel counts: rows first, then
+// columns, each in fixed point with 22 fractional bits and rounded to 8 bits between. The scheme is libImaging's
+// (https://github.com/python-pillow/Pillow/blob/main/src/libImaging/Resample.c).
+#include <tutti/trainer/data/image/image.h>
 
 #include <algorithm>
 #include <cmath>
