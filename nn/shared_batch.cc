@@ -27,9 +27,10 @@ std::vector<Linear*> large_linear_layers(const Module& model, std::int64_t sampl
   return layers;
 }
 
-void leave_shared_batch(Module& model) {
-  for (BatchNorm2d* layer : layers_of<BatchNorm2d>(model)) layer->share_batch_with(nullptr);
-  for (Linear* layer : layers_of<Linear>(model))
+void leave_shared_batch(const Module* model) {
+  if (model == nullptr) return;
+  for (BatchNorm2d* layer : layers_of<BatchNorm2d>(*model)) layer->share_batch_with(nullptr);
+  for (Linear* layer : layers_of<Linear>(*model))
     if (layer->shares_batch()) layer->share_batch_with(nullptr);
 }
 

@@ -17,8 +17,8 @@ std::vector<BatchNorm2d*> batch_norm_layers(const Module& model);
 /// of moves at less cost than the gradient then.
 std::vector<Linear*> large_linear_layers(const Module& model, std::int64_t samples);
 
-/// Each layer has a batch of its own from now on.
-void leave_shared_batch(Module& model);
+/// Each layer of the model, if it is not null, has a batch of its own from now on.
+void leave_shared_batch(const Module* model);
 
 /// For each of named_parameters(): whether its gradient is that of the batch of all holders (Linear::share_batch_with).
 std::vector<bool> have_whole_gradients(const Module& model);

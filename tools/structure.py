@@ -27,8 +27,8 @@ BUDGET = {
     "comm": 24500,
     "tensor": 15000,
     "nn": 2600,
-    "trainer": 14300,
-    "tools": 13050,  # without labs
+    "trainer": 14000,
+    "tools": 12500,  # without labs
     "tools/labs": 9500,
     "bench": 2300,
     "tests": 42000,

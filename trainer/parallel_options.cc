@@ -51,11 +51,7 @@ void check_parallel_options(const TrainOptions& options) {
 }
 
 void prepare_model(const TrainOptions& options, nn::Module& model, comm::ProcessGroup& group, std::int64_t samples) {
-  if (sums_exactly(options, model)) {
-    const std::int64_t share = (samples + group.world_size() - 1) / group.world_size();
-    const std::int64_t part = options.micro_batch_size;
-    join_linear_layers(model, group, samples, part > 0 ? std::min(part, share) : share);
-  }
+  if (sums_exactly(options, model)) join_linear_layers(model, group, samples, options.micro_batch_size);
   const bool exact = joins_exactly(options, model);
   if (exact && options.micro_batch_size > 0) {
     throw UsageError("--reproducible: " + options.model +

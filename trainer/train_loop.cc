@@ -25,10 +25,7 @@ namespace {
 class Run {
  public:
   Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, const ElasticRun* elastic);
-  ~Run() {
-    if (model_) nn::leave_shared_batch(*model_);
-  }
-  Run(const Run&) = delete;
+  ~Run() { nn::leave_shared_batch(model_.get()); }
   RunReport execute(const TrainOutput& output);
 
  private:

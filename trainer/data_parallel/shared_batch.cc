@@ -2,6 +2,7 @@
 #include <tutti/trainer/data_parallel/shared_batch.h>
 #include <tutti/trainer/tensor_comm.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -40,9 +41,11 @@ int synchronise_batch_norm(nn::Module& model, comm::ProcessGroup& group, bool ex
   return static_cast<int>(layers.size());
 }
 
-void join_linear_layers(nn::Module& model, comm::ProcessGroup& group, std::int64_t samples, std::int64_t most) {
+void join_linear_layers(nn::Module& model, comm::ProcessGroup& group, std::int64_t samples, std::int64_t part) {
   const auto layers = nn::large_linear_layers(model, samples);
   if (layers.empty()) return;
+  const std::int64_t share = (samples + group.world_size() - 1) / group.world_size();
+  const std::int64_t most = part > 0 ? std::min(part, share) : share;
   const auto ranks = group.world_size() == 1 ? nullptr : std::make_shared<Ranks>(group.split(0), true, most);
   for (nn::Linear* layer : layers) layer->share_batch_with(ranks);
 }
@@ -50,10 +53,9 @@ void join_linear_layers(nn::Module& model, comm::ProcessGroup& group, std::int64
 std::vector<ParameterSize> parameter_sizes(const nn::Module& model) {
   const std::vector<bool> whole = nn::have_whole_gradients(model);
   std::vector<ParameterSize> sizes;
-  for (const auto& [name, parameter] : model.named_parameters()) {
-    const tensor::Tensor& data = parameter.data();
-    sizes.push_back({static_cast<std::size_t>(data.numel()), data.dtype(), whole[sizes.size()]});
-  }
+  for (const auto& [name, parameter] : model.named_parameters())
+    sizes.push_back(
+        {static_cast<std::size_t>(parameter.data().numel()), parameter.data().dtype(), whole[sizes.size()]});
   return sizes;
 }
 

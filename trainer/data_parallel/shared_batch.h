@@ -25,8 +25,8 @@ int synchronise_batch_norm(nn::Module& model, comm::ProcessGroup& group, bool ex
 /// Collective. Large linear layers (nn::large_linear_layers; `samples`: a step's on all ranks) take their gradients
 /// over all ranks in one order of samples, so that they have the same bits on any number of ranks, in float32: ranks
 /// gather inputs and gradients, and each computes some rows of the weight's gradient. Backward is collective then, as
-/// batch norm's is, of at most `most` samples on each rank at once.
-void join_linear_layers(nn::Module& model, comm::ProcessGroup& group, std::int64_t samples, std::int64_t most);
+/// batch norm's is, of micro-batches of `part` samples on each rank; 0: of all at once.
+void join_linear_layers(nn::Module& model, comm::ProcessGroup& group, std::int64_t samples, std::int64_t part);
 
 /// The model's parameters in registration order, for plan_buckets.
 std::vector<ParameterSize> parameter_sizes(const nn::Module& model);

@@ -45,9 +45,8 @@ std::string opening_line(const RunReport& report, const TrainOptions& options, s
                      with_commas(train.count()) + " samples of " + train.name + ", " + with_commas(test.count()) +
                      " to test; ";
   text += format("%d rank%s", report.world_size, report.world_size == 1 ? "" : "s");
-  if (options.global_batch_size == 0) text += format(" x batch %lld =", static_cast<long long>(report.batch_size));
-  text += format("%s %lld, ", options.global_batch_size > 0 ? ", global batch" : "",
-                 static_cast<long long>(report.global_batch));
+  text += options.global_batch_size > 0 ? ", global batch" : " x batch " + std::to_string(report.batch_size) + " =";
+  text += " " + std::to_string(report.global_batch) + ", ";
   text += options.optimizer + format(" lr %g, ", options.effective_learning_rate());
   if (options.schedule != "none") text += options.schedule + " schedule, ";
   if (options.augment) text += "flips and quarter turns, ";

@@ -16,8 +16,8 @@ class ShardExchange : public GradientExchange {
       : group_(group), works_(group, plan.buckets.size()) {
     for (const Bucket& bucket : plan.buckets) {
       types_.push_back(exact ? type_of_sums(bucket) : bucket.dtype);
-      const bool rounds = types_.back() != bucket.dtype;
-      rounded_.push_back(rounds ? Tensor::zeros({static_cast<std::int64_t>(bucket.count)}) : Tensor());
+      rounded_.push_back(types_.back() != bucket.dtype ? Tensor::zeros({static_cast<std::int64_t>(bucket.count)})
+                                                       : Tensor());
       shards_.push_back(shard_of(bucket, group.rank(), group.world_size()));
     }
   }
