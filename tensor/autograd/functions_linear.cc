@@ -48,6 +48,10 @@ Tensor in_order(const Tensor& parts, std::int64_t at, std::int64_t width, std::i
 // This holder's rows of dw (O, I), from all holders' dz (N, O) and x (N, I).
 void write_rows(BatchHolders& holders, const Tensor& dz, const Tensor& x, Tensor& dw, bool accumulate) {
   const std::int64_t inputs = x.shape()[1], outputs = dz.shape()[1];
+  if (x.shape()[0] > holders.most_rows()) {
+    throw std::logic_error("linear: a holder of the batch has " + std::to_string(x.shape()[0]) +
+                           " rows, and may have " + std::to_string(holders.most_rows()));
+  }
   const std::int64_t x_at = 1, dz_at = x_at + holders.most_rows() * inputs;
   Tensor mine = Tensor::empty({dz_at + holders.most_rows() * outputs});
   mine.data<float>()[0] = static_cast<float>(x.shape()[0]);
