@@ -93,7 +93,7 @@ void add_evaluate_command(CLI::App& app, int& status) {
                    "a checkpoint's folder; or a folder of checkpoints or a run's (--run-dir), for the newest")
       ->required();
   command->add_option("--data", arguments->request.data,
-                      "folder of the data [where the run found it, else the usual places]");
+                      "folder of the data [where --run-dir has it, else the usual places]");
   command->add_option("--test-list", arguments->request.test_list, "for mercer, as in training [as the run had it]");
   command->add_option("--split", arguments->request.split, "test; train, without augmentation; or all: both as one")
       ->check(CLI::IsMember({"test", "train", "all"}))

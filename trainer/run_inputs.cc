@@ -31,11 +31,6 @@ SamplerOptions sampling_of(const TrainOptions& options, std::int64_t samples, st
   return sampling;
 }
 
-/// Of a step's samples this rank's part, where ranks may have changed; a rank without any still has a loader.
-std::int64_t share_of(std::int64_t global_batch, int rank, int ranks) {
-  return std::max<std::int64_t>(1, (global_batch - rank + ranks - 1) / ranks);
-}
-
 /// Whether a model sees a single sample at once where `samples` are taken in parts of `part`; 0: in one.
 bool has_single(std::int64_t samples, std::int64_t part) {
   return part == 0 ? samples == 1 : part == 1 || samples % part == 1;
@@ -45,7 +40,7 @@ bool has_single(std::int64_t samples, std::int64_t part) {
 bool any_single(const TrainOptions& options, const DistributedSampler& sampler, int ranks, std::int64_t samples) {
   bool found = false;
   for (int rank = 0; rank < ranks; ++rank) {
-    const std::int64_t batch = share_of(samples, rank, ranks);
+    const std::int64_t batch = std::max<std::int64_t>(1, dealt(samples, rank, ranks));
     for (const std::int64_t count : {batch, sampler.size_of(rank) % batch})
       found = found || has_single(count, options.micro_batch_size);
   }
@@ -118,8 +113,9 @@ RunInputs open_inputs(const TrainOptions& options, comm::ProcessGroup& group, co
                              " samples, a step of all " + std::to_string(ranks) + " ranks takes " +
                              std::to_string(inputs.global_batch) + "; use smaller batches, or leave --drop-last out");
   if (elastic.first_size == 0) check_single_samples(options, inputs, ranks);
-  inputs.train_loader = make_loader(options, train, inputs.sampler, Split::Train,
-                                    share_of(inputs.global_batch, group.rank(), group.world_size()));
+  const std::int64_t share = dealt(inputs.global_batch, group.rank(), group.world_size());
+  // A rank without any sample still has a loader.
+  inputs.train_loader = make_loader(options, train, inputs.sampler, Split::Train, std::max<std::int64_t>(1, share));
   const auto evaluation_loader = [&](const ImageDataset& data) {
     return make_loader(options, data,
                        std::make_shared<EvaluationSampler>(data.count(), group.world_size(), group.rank()), Split::Test,

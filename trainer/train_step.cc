@@ -1,6 +1,7 @@
 #include <tutti/nn/sample_keys.h>
 #include <tutti/tensor/autograd/functions.h>
 #include <tutti/tensor/ops.h>
+#include <tutti/trainer/data/sampler.h>
 #include <tutti/trainer/tensor_comm.h>
 #include <tutti/trainer/train_step.h>
 
@@ -65,8 +66,7 @@ tensor::Tensor run_in_parts(Training training, const Batch& batch, double share,
 /// Into how many parts micro-batches cut a step: where the model is collective as many on all ranks.
 std::int64_t parts_of(const Training& training, const Batch& batch, std::int64_t global_samples) {
   if (training.micro_batch == 0) return 1;
-  const bool collective = training.empty_input.defined();
-  const std::int64_t most = collective ? (global_samples + training.ranks - 1) / training.ranks : batch.count;
+  const std::int64_t most = training.empty_input.defined() ? dealt(global_samples, 0, training.ranks) : batch.count;
   return std::max<std::int64_t>(1, (most + training.micro_batch - 1) / training.micro_batch);
 }
 

@@ -77,7 +77,7 @@ struct LostAt {
 
 class LosesARank : public Elastic, public testing::WithParamInterface<LostAt> {};
 
-// A lost rank is replaced; whoever survives goes on with the step that was cut off, and the result has the same bits.
+// A lost rank is replaced; the others go on with the step that was cut off, and the result has the same bits.
 TEST_P(LosesARank, AndEndsWithTheBitsOfAnUndisturbedRun) {
   options_.checkpoint_dir = folder_ / "undisturbed";
   const RunReport whole = undisturbed(3);
@@ -178,7 +178,7 @@ TEST_F(TheWorldShrinks, WithBatchNormOfAllRanks) {
   expect_same_bits({3, 1, {Where::Forward, 2}, "1: 2 ranks, epoch 1, step 1 of 2"});
 }
 
-// The file is what the first generation begins with, whoever comes later.
+// Only the first generation begins with the file.
 TEST_F(Elastic, AReplacementOfRank0ReadsNoWeights) {
   options_.checkpoint_dir = folder_ / "checkpoints";
   options_.epochs = 1;

@@ -28,11 +28,6 @@ void check_epoch(std::int64_t epoch) {
   }
 }
 
-/// Cards of a deal of `cards` that `rank` of `ranks` gets, when rank 0 gets the first.
-std::int64_t dealt(std::int64_t cards, int rank, int ranks) {
-  return cards > rank ? (cards - rank + ranks - 1) / ranks : 0;
-}
-
 std::vector<std::int64_t> in_order(std::int64_t count) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(count));
   std::iota(order.begin(), order.end(), std::int64_t{0});
@@ -40,6 +35,10 @@ std::vector<std::int64_t> in_order(std::int64_t count) {
 }
 
 }  // namespace
+
+std::int64_t dealt(std::int64_t cards, int rank, int ranks) {
+  return cards > rank ? (cards - rank + ranks - 1) / ranks : 0;
+}
 
 DistributedSampler::DistributedSampler(const SamplerOptions& options) : options_(options) {
   check(options.count, options.replicas, options.rank);

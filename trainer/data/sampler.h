@@ -17,6 +17,9 @@ class Sampler {
   virtual std::int64_t size() const = 0;
 };
 
+/// Cards of a deal of `cards` that `rank` of `ranks` gets, when rank 0 gets the first.
+std::int64_t dealt(std::int64_t cards, int rank, int ranks);
+
 struct SamplerOptions {
   std::int64_t count = 0;  // samples in the data set
   int replicas = 1;        // world size

@@ -1,4 +1,5 @@
 #include <tutti/nn/shared_batch.h>
+#include <tutti/trainer/data/sampler.h>
 #include <tutti/trainer/data_parallel/shared_batch.h>
 #include <tutti/trainer/tensor_comm.h>
 
@@ -44,7 +45,7 @@ int synchronise_batch_norm(nn::Module& model, comm::ProcessGroup& group, bool ex
 void join_linear_layers(nn::Module& model, comm::ProcessGroup& group, std::int64_t samples, std::int64_t part) {
   const auto layers = nn::large_linear_layers(model, samples);
   if (layers.empty()) return;
-  const std::int64_t share = (samples + group.world_size() - 1) / group.world_size();
+  const std::int64_t share = dealt(samples, 0, group.world_size());
   const std::int64_t most = part > 0 ? std::min(part, share) : share;
   const auto ranks = group.world_size() == 1 ? nullptr : std::make_shared<Ranks>(group.split(0), true, most);
   for (nn::Linear* layer : layers) layer->share_batch_with(ranks);

@@ -19,7 +19,7 @@ namespace tutti::trainer {
 /// Collective. From now on every BatchNorm2d of `model` takes its training statistics over all ranks of `group`;
 /// forward and backward in training mode are collective then, and a rank without samples runs them over an empty batch.
 /// `exact`: by exact sums, so that the same samples give the same bits on any number of ranks; on the CPU only. Returns
-/// the number of layers. What was shared before ends; a world of one without `exact` shares with nobody.
+/// the number of layers. What was shared before ends; a world of one without `exact` shares nothing.
 int synchronise_batch_norm(nn::Module& model, comm::ProcessGroup& group, bool exact = false);
 
 /// Collective. Large linear layers (nn::large_linear_layers; `samples`: a step's on all ranks) take their gradients
