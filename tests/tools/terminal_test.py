@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import threading
 import unittest
 
 TUTTI = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else "build/release/bin/tutti"
@@ -37,20 +38,22 @@ def on_terminal(*words, columns=COLUMNS, **options):
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     environment = {**os.environ, "TERM": "xterm", "TUTTI_LOG": "error"}  # chaos warns of what it does
-    with subprocess.Popen([TUTTI, *words], stdin=subprocess.DEVNULL, stdout=follower, stderr=follower, env=environment,
-                          **options) as process:
-        os.close(follower)
-        data = b""
-        while True:
-            try:
-                piece = os.read(leader, 65536)
-            except OSError:  # EIO: all writers have closed
-                break
-            if not piece:
-                break
-            data += piece
-        os.close(leader)
-    return process.returncode, Screen(data)
+    process = subprocess.Popen([TUTTI, *words], stdin=subprocess.DEVNULL, stdout=follower, stderr=follower, env=environment,
+                               **options)
+
+    def mark_end():  # what a terminal's last writer wrote may be lost when it closes, so this side closes last
+        process.wait()
+        os.write(follower, b"\0")
+
+    marker = threading.Thread(target=mark_end)
+    marker.start()
+    data = b""
+    while not data.endswith(b"\0"):
+        data += os.read(leader, 65536)
+    marker.join()
+    os.close(leader)
+    os.close(follower)
+    return process.returncode, Screen(data[:-1])
 
 
 def completed(*words):
