@@ -9,7 +9,11 @@ set(TUTTI_CUDNN "AUTO" CACHE STRING "convolutions by cuDNN: AUTO (use it when fo
 set(TUTTI_CUDA_FOUND FALSE)
 set(TUTTI_CUDNN_FOUND FALSE)
 if(NOT TUTTI_CUDA STREQUAL "OFF")
+  # For a project that requires CMake 3.25, that version's module needs a part that CUDA 13 no longer has (nvToolsExt).
+  set(tutti_required_cmake "${CMAKE_MINIMUM_REQUIRED_VERSION}")
+  set(CMAKE_MINIMUM_REQUIRED_VERSION 3.24)
   find_package(CUDAToolkit QUIET)
+  set(CMAKE_MINIMUM_REQUIRED_VERSION "${tutti_required_cmake}")
   if(CUDAToolkit_FOUND AND NOT CMAKE_CUDA_COMPILER AND CUDAToolkit_NVCC_EXECUTABLE)
     set(CMAKE_CUDA_COMPILER "${CUDAToolkit_NVCC_EXECUTABLE}")
   endif()
