@@ -76,14 +76,8 @@ TEST_F(CheckpointerTest, ARunResumedAtAnyStepEqualsTheUninterruptedOneBitForBit)
 // Everything that is random or remembers: augmentation, dropout, stochastic depth, batch norm's statistics, momentum, a
 // schedule.
 TEST_F(CheckpointerTest, ARunWithAllThatIsRandomContinuesWithinAnEpoch) {
-  write_scene_folder(folder_ / "scenes", 5);
-  options_ = default_options("mercer");
-  options_.data = folder_ / "scenes";
-  options_.use_cache = false;
-  options_.model = "efficientnet_b0";
-  options_.image_size = 16;
+  options_ = small_mercer(folder_ / "scenes", "efficientnet_b0");
   options_.batch_size = 16;
-  options_.epochs = 1;
   options_.augment = true;
   options_.optimizer = "sgd";
   options_.momentum = 0.9;

@@ -164,12 +164,7 @@ TEST_F(TheWorldShrinks, InMidEpoch) {
 
 // Batch norm is over the ranks that are left, then.
 TEST_F(TheWorldShrinks, WithBatchNormOfAllRanks) {
-  write_scene_folder(folder_ / "pictures", 5);
-  TrainOptions pictures = default_options("mercer");
-  pictures.data = folder_ / "pictures";
-  pictures.model = "resnet18";
-  pictures.image_size = 16;
-  pictures.use_cache = false;
+  TrainOptions pictures = small_mercer(folder_ / "pictures", "resnet18");
   pictures.epochs = 2;
   pictures.batch_size = 16;
   pictures.reproducible = true;

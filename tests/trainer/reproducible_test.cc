@@ -124,14 +124,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 // 84 pictures: of five ranks two have one picture in the last step, and the others none.
 TEST_F(Reproducible, WithBatchNorm) {
-  write_scene_folder(folder_ / "pictures", 5);
   for (const char* model : {"resnet18", "efficientnet_b0"}) {
-    TrainOptions pictures = default_options("mercer");
-    pictures.data = folder_ / "pictures";
-    pictures.model = model;
-    pictures.image_size = 16;
-    pictures.use_cache = false;
-    pictures.epochs = 1;
+    TrainOptions pictures = small_mercer(folder_ / "pictures", model);
     pictures.global_batch_size = 41;
     pictures.reproducible = true;
     const std::string one = sha256_of(pictures, 1);

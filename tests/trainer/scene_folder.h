@@ -3,6 +3,7 @@
 
 #include <png.h>
 #include <tutti/trainer/data/scenes.h>
+#include <tutti/trainer/task.h>
 
 #include <filesystem>
 #include <stdexcept>
@@ -27,6 +28,18 @@ inline void write_scene_folder(const std::filesystem::path& folder, int per_clas
       throw std::runtime_error("cannot write " + path + ": " + image.message);
     }
   }
+}
+
+/// An epoch of `model` on 84 small pictures, which are written to `folder`; 21 are for testing.
+inline TrainOptions small_mercer(const std::filesystem::path& folder, const std::string& model) {
+  write_scene_folder(folder, 5);
+  TrainOptions options = default_options("mercer");
+  options.data = folder;
+  options.model = model;
+  options.image_size = 16;
+  options.use_cache = false;
+  options.epochs = 1;
+  return options;
 }
 
 }  // namespace tutti::trainer

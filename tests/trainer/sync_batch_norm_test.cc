@@ -159,15 +159,9 @@ TEST(SyncBatchNorm, FixedStatisticsHaveTheSameGradientsWithExactSums) {
 // 84 pictures, not padded: in the last step four ranks have one picture each and the fifth has none.
 TEST(SyncBatchNorm, ARunDoesNotDependOnTheNumberOfRanks) {
   TemporaryFolder folder;
-  write_scene_folder(folder / "data", 5);
-  TrainOptions options = default_options("mercer");
-  options.data = folder / "data";
-  options.model = "resnet18";
-  options.image_size = 16;
+  TrainOptions options = small_mercer(folder / "data", "resnet18");
   options.augment = false;
-  options.use_cache = false;
   options.padding = false;
-  options.epochs = 1;
   options.learning_rate = 0.001;  // small, so that what the rounding of one step does stays out of the next
   options.sync_batch_norm = true;
   const auto first_epoch = [&](int ranks) {

@@ -76,13 +76,8 @@ TEST_F(UnevenData, DropLastLeavesOutTheIncompleteBatch) {
 
 TEST(BatchNorm, ABatchOfOneSampleIsSaidBeforeTheFirstStep) {
   const TemporaryFolder folder;
-  write_scene_folder(folder / "scenes", 5);  // 84 to train on
-  TrainOptions options = default_options("mercer");
-  options.data = folder / "scenes";
-  options.use_cache = false;
-  options.model = "resnet18";
+  TrainOptions options = small_mercer(folder / "scenes", "resnet18");
   options.image_size = 32;  // comes down to single pixels
-  options.epochs = 1;
   options.batch_size = 83;
   const std::string error = error_of([&] { train_on(1, options); });
   test::expect_parts(error, {"resnet18's batch norm can take no statistics: --batch-size 84, 85, "});
