@@ -22,7 +22,7 @@ std::vector<Linear*> large_linear_layers(const Module& model, std::int64_t sampl
   std::vector<Linear*> layers = layers_of<Linear>(model);
   std::erase_if(layers, [samples](Linear* layer) {
     const tensor::Shape& weight = layer->weight().shape();
-    return samples * (weight[0] + weight[1]) >= weight.numel();
+    return samples * (weight[0] + weight[1]) >= 2 * weight.numel();
   });
   return layers;
 }

@@ -13,8 +13,8 @@ namespace tutti::nn {
 
 std::vector<BatchNorm2d*> batch_norm_layers(const Module& model);
 
-/// Those with more weights than `samples` inputs and gradients of theirs have numbers: what a step's gradient is made
-/// of moves at less cost than the gradient then.
+/// Those whose gradient, in float64, has more bytes than what it is made of: `samples` inputs and gradients of theirs
+/// in float32, which move at less cost then.
 std::vector<Linear*> large_linear_layers(const Module& model, std::int64_t samples);
 
 /// Each layer of the model, if it is not null, has a batch of its own from now on.
