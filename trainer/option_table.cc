@@ -91,6 +91,8 @@ constexpr TrainOption kTable[] = {
      "leave out the last, incomplete batch of all ranks; else some samples are repeated"},
     {"padding", &T::padding, kResume | kIfGiven, "--no-padding: take each sample once, on some ranks one more"},
     {"device", &T::device, kRecord, "cpu, or cuda: the ranks of a host take turns on its GPUs; cuda:1 names one"},
+    {"tf32", &T::tf32, kRecord | kIfGiven, "products on a GPU with 10 of 23 bits of their factors, as TUTTI_TF32=1"},
+    {"bf16", &T::bf16, kRecord | kIfGiven, "those of matrices with 7 bits, as TUTTI_BF16=1; convolutions as --tf32"},
     {"threads", &T::threads, kOwn, "compute threads a rank [CPUs / ranks of this host]", kThreads},
     {"workers", &T::workers, kRecord | kOwn, "threads that prepare batches; 0: the training thread", kThreads},
     {"checkpoint-dir", &T::checkpoint_dir, kRecord | kIfGiven, "write a checkpoint after every epoch"},
@@ -124,8 +126,8 @@ constexpr TrainOption kTable[] = {
 [[maybe_unused]] void count_options(const TrainOptions& options) {
   [[maybe_unused]] const auto& [a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, b0, b1, b2, b3, b4, b5, b6, b7, b8, b9, c0, c1,
                                 c2, c3, c4, c5, c6, c7, c8, c9, d0, d1, d2, d3, d4, d5, d6, d7, d8, d9, e0, e1, e2, e3,
-                                e4, e5, e6, e7, e8] = options;
-  static_assert(std::size(kTable) == 48 + 2, "a row for each option, and two for the buckets");
+                                e4, e5, e6, e7, e8, e9, f0] = options;
+  static_assert(std::size(kTable) == 50 + 2, "a row for each option, and two for the buckets");
 }
 
 std::string text_of(bool value) { return value ? "yes" : "no"; }

@@ -26,8 +26,7 @@ void check_gpu(const TrainOptions& options, tensor::Device device) {
   }
   const std::pair<bool, const char*> only_on_the_cpu[] = {{options.reproducible.value_or(false), "--reproducible"},
                                                           {options.comm_hook != "none", "--comm-hook"},
-                                                          {options.shard_optimizer, "--shard-optimizer"},
-                                                          {options.sync_batch_norm, "--sync-batch-norm"}};
+                                                          {options.shard_optimizer, "--shard-optimizer"}};
   for (const auto& [given, name] : only_on_the_cpu) {
     if (given) throw UsageError(option + name + " works on the CPU's memory; leave it out, or use --device cpu");
   }
@@ -40,7 +39,11 @@ void check_device(const TrainOptions& options) {
   } catch (const std::invalid_argument& error) {
     throw UsageError("--device " + options.device + ": " + error.what());
   }
-  if (device == tensor::Device{}) return;
+  if (device == tensor::Device{}) {
+    if (options.tf32 || options.bf16)
+      throw UsageError("--tf32 and --bf16 are for products on a GPU: add --device cuda");
+    return;
+  }
   if (device.kind == tensor::Device::Kind::Cpu) {
     throw UsageError("--device " + options.device +
                      ": on the CPU the trainer uses one device, cpu; programs with several are in tools/examples");

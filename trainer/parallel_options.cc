@@ -1,4 +1,5 @@
 #include <tutti/comm/base/format.h>
+#include <tutti/tensor/products.h>
 #include <tutti/trainer/data_parallel/hooks/comm_hooks.h>
 #include <tutti/trainer/data_parallel/sharding/shard_exchange.h>
 #include <tutti/trainer/data_parallel/sharding/sharded_optimizer.h>
@@ -69,7 +70,8 @@ tensor::Tensor empty_input(const TrainOptions& options, const nn::Module& model,
   const bool joins = std::any_of(sizes.begin(), sizes.end(), [](const ParameterSize& size) { return size.is_whole; });
   if (!options.sync_batch_norm && !joins_exactly(options, model) && !joins) return {};
   const tensor::Shape& images = data.images.shape();
-  return tensor::Tensor::empty({0, images[1], images[2], images[3]});
+  const tensor::Device device = tensor::parse_device(options.device);
+  return tensor::Tensor::empty({0, images[1], images[2], images[3]}, tensor::DType::Float32, device);
 }
 
 DataParallelOptions data_parallel_options(const TrainOptions& options, const nn::Module& model, int ranks) {
@@ -101,6 +103,7 @@ std::unique_ptr<nn::Optimizer> make_update_rule(const TrainOptions& options, con
 std::vector<std::string> parallel_notes(const TrainOptions& options, const nn::Module& model, nn::Optimizer& optimizer,
                                         int ranks) {
   std::vector<std::string> notes;
+  if (options.device != "cpu") notes.push_back(tensor::describe_products());
   if (ranks > 1 && !options.reproducible && sums_exactly(options, model)) {
     notes.push_back("gradients are summed exactly: the number of ranks does not show; --no-reproducible is faster");
   }

@@ -1,5 +1,6 @@
 #include <tutti/comm/failure/chaos.h>
 #include <tutti/nn/shared_batch.h>
+#include <tutti/tensor/products.h>
 #include <tutti/trainer/checkpoint/checkpointer.h>
 #include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/data_parallel/model_check.h>
@@ -119,6 +120,9 @@ void Run::make_model() {
     weights_note_ = on_rank0(group_, [&] { return is_new ? load_weights() : std::string(); });
   prepare_model(options_, *model_, group_, inputs_.global_batch);
   if (is_new) {
+    using tensor::Float32Products;
+    if (options_.tf32 || options_.bf16)
+      tensor::set_float32_products(options_.bf16 ? Float32Products::Bf16 : Float32Products::Tf32);
     model_->to(tensor::parse_device(options_.device));
     optimizer_ = make_update_rule(options_, *model_, steps_per_epoch_, group_);
     if (state == nullptr) return;

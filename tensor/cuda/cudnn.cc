@@ -145,7 +145,7 @@ bool is_refusal(cudnnStatus_t status) {
 template <typename Convolve>
 bool run_cudnn(const char* what, const ConvExtents& extents, Direction direction, Device device,
                const Convolve& convolve) {
-  const DeviceGuard guard(device.index);
+  use_device(device.index);
   const CudnnSession session(device.index);  // locks the device's plans
   CudnnPlan& plan = plan_of(extents, direction, device.index, session.handle());
   while (!plan.offers.empty()) {

@@ -18,7 +18,7 @@ struct Graph::State {
   }
 
   void record(const std::function<void()>& work) {
-    const DeviceGuard guard(device);
+    use_device(device);
     const StreamScope scope(device, stream.get());
     check(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal), "recording a graph", device);
     try {
@@ -52,7 +52,7 @@ Graph::~Graph() {
 }
 
 void Graph::launch() {
-  const DeviceGuard guard(state_->device);
+  use_device(state_->device);
   const cudaStream_t stream = current_stream(state_->device);
   note("a recorded step", state_->device);
   launched(cudaGraphLaunch(state_->launches, stream), "a recorded step", state_->device, stream);

@@ -33,7 +33,9 @@ class Operation {
   /// `operation` is a literal. `on`: a tensor of the device.
   Operation(const char* operation, const Tensor& on) : Operation(operation, on.device()) {}
   Operation(const char* operation, Device device)
-      : operation_(operation), device_(device.index), guard_(device_), stream_(current_stream(device_)) {}
+      : operation_(operation), device_(device.index), stream_(current_stream(device_)) {
+    use_device(device_);
+  }
 
   const char* name() const { return operation_; }
   int device() const { return device_; }
@@ -63,7 +65,6 @@ class Operation {
  private:
   const char* operation_;
   int device_;
-  DeviceGuard guard_;
   cudaStream_t stream_;
 };
 

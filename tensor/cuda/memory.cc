@@ -59,7 +59,7 @@ void* DeviceAllocator::allocate(std::size_t bytes, cudaStream_t stream) {
   if (!is_capturing(stream)) collect();
   void* address = take(size, stream);
   if (address == nullptr) {
-    const DeviceGuard guard(device_);
+    use_device(device_);
     cudaError_t status = system_allocate(&address, size);
     if (status == cudaErrorMemoryAllocation) {
       (void)cudaGetLastError();
@@ -157,7 +157,7 @@ void DeviceAllocator::trim() {
 }
 
 void DeviceAllocator::trim_locked() {
-  const DeviceGuard guard(device_);
+  use_device(device_);
   if (is_capturing(current_stream(device_))) return;  // nothing may be waited for now
   check(cudaDeviceSynchronize(), "cudaDeviceSynchronize", device_);
   collect();

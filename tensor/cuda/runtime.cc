@@ -41,7 +41,7 @@ DeviceState& state(int device) {
 thread_local std::vector<cudaStream_t> scoped_streams;  // by device; null = the main stream
 
 void make_complaint(DeviceState& s, int device) {
-  const DeviceGuard guard(device);
+  use_device(device);
   void* memory = nullptr;
   check(cudaHostAlloc(&memory, sizeof(Complaint), cudaHostAllocMapped | cudaHostAllocPortable), "complaint", device);
   s.complaint = new (memory) Complaint{};
@@ -87,13 +87,10 @@ void check(cudaError_t status, const char* operation, int device) {
   throw std::runtime_error(text);
 }
 
-DeviceGuard::DeviceGuard(int device) : previous_(device), device_(device) {
-  check(cudaGetDevice(&previous_), "cudaGetDevice", device);
-  if (previous_ != device_) check(cudaSetDevice(device_), "cudaSetDevice", device);
-}
-
-DeviceGuard::~DeviceGuard() {
-  if (previous_ != device_) (void)cudaSetDevice(previous_);
+void use_device(int device) {
+  int current = device;
+  check(cudaGetDevice(&current), "cudaGetDevice", device);
+  if (current != device) check(cudaSetDevice(device), "cudaSetDevice", device);
 }
 
 Stream::Stream(int device) : device_(device) {
@@ -106,7 +103,7 @@ Stream::Stream(int device) : device_(device) {
       return;
     }
   }
-  const DeviceGuard guard(device);
+  use_device(device);
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate", device);
 }
 
@@ -118,7 +115,7 @@ Stream::~Stream() {
 }
 
 Event::Event(int device) : device_(device) {
-  const DeviceGuard guard(device);
+  use_device(device);
   check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreate", device);
 }
 
@@ -127,7 +124,7 @@ Event::~Event() {
 }
 
 void Event::record(cudaStream_t stream) {
-  const DeviceGuard guard(device_);
+  use_device(device_);
   check(cudaEventRecord(event_, stream), "cudaEventRecord", device_);
 }
 

@@ -25,18 +25,9 @@ void check(cudaError_t status, const char* operation, int device);
 /// True when TUTTI_CUDA_SYNC is set to something other than 0.
 bool synchronous();
 
-/// Makes `device` the thread's current one, and the old one again in the end.
-class DeviceGuard {
- public:
-  explicit DeviceGuard(int device);
-  ~DeviceGuard();
-  DeviceGuard(const DeviceGuard&) = delete;
-  DeviceGuard& operator=(const DeviceGuard&) = delete;
-
- private:
-  int previous_;
-  int device_;
-};
+/// Makes `device` the calling thread's current one, which it remains: to set the old one again would give a process on
+/// cuda:5 a context on cuda:0 as well, some 500 MB of its memory.
+void use_device(int device);
 
 /// A stream of one's own. Waits for its work in the end and becomes the next one's: streams are never destroyed, since
 /// blocks of memory belong to them that may live longer.

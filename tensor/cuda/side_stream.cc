@@ -19,7 +19,7 @@ Card card_of(Device device) {
 
 std::shared_ptr<void> page_lock(void* memory, std::size_t nbytes, Device device) {
   require(device);
-  const DeviceGuard guard(device.index);
+  use_device(device.index);
   check(cudaHostRegister(memory, nbytes, cudaHostRegisterPortable), "page-locking a buffer", device.index);
   return {memory, [](void* locked) { (void)cudaHostUnregister(locked); }};
 }

@@ -23,7 +23,7 @@ bool is_page_locked(const void* address) {
 }
 
 void to_gpu(void* to, int device, const void* from, std::size_t bytes, bool may_return_early) {
-  const DeviceGuard guard(device);
+  use_device(device);
   const cudaStream_t stream = current_stream(device);
   note("copy to the device", device);
   launched(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream), "copy to the device", device, stream);
@@ -32,7 +32,7 @@ void to_gpu(void* to, int device, const void* from, std::size_t bytes, bool may_
 }
 
 void to_host(void* to, const void* from, int device, std::size_t bytes) {
-  const DeviceGuard guard(device);
+  use_device(device);
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, current_stream(device)), "copy to the host", device);
   wait("copy to the host", device);
 }
@@ -44,7 +44,7 @@ void between_gpus(void* to, int to_device, const void* from, int from_device, st
   written.record(source);
   written.block(target);
   {
-    const DeviceGuard guard(to_device);
+    use_device(to_device);
     note("copy between devices", to_device);
     launched(cudaMemcpyPeerAsync(to, to_device, from, from_device, bytes, target), "copy between devices", to_device,
              target);
@@ -70,7 +70,7 @@ class PageLockedCache {
         return block;
       }
     }
-    const DeviceGuard guard(device_);
+    use_device(device_);
     void* block = nullptr;
     check(cudaHostAlloc(&block, bytes, cudaHostAllocPortable), "page-locked memory", device_);
     return block;

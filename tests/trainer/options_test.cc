@@ -97,6 +97,7 @@ TEST(TrainOptions, EachMistakeIsOneSentenceThatNamesTheOption) {
        "--sync-batch-norm takes statistics over all samples"},
       {[](auto& o) { o.reproducible = true, o.comm_hook = "bf16"; }, "--reproducible asks for exact sums of gradients"},
       {[](auto& o) { o.device = "gpu"; }, "--device gpu"},
+      {[](auto& o) { o.tf32 = true; }, "--tf32 and --bf16 are for products on a GPU: add --device cuda"},
       {[](auto& o) { o.device = "cuda:4096"; }, "--device cuda:4096"},
       {[](auto& o) { o.resume = true; }, "--resume needs --checkpoint-dir"},
       {[](auto& o) { o = mercer(), o.model = "mlp"; },

@@ -94,7 +94,7 @@ void agree(comm::ProcessGroup& group, tensor::Device device, const Call& mine) {
 class NcclAllReduce : public DeviceAllReduce {
  public:
   NcclAllReduce(comm::ProcessGroup& group, tensor::Device device) : group_(group), device_(device) {
-    const cuda::DeviceGuard guard(device_.index);
+    cuda::use_device(device_.index);
     ncclUniqueId id{};
     if (group_.rank() == 0) check(nccl().ncclGetUniqueId(&id), "ncclGetUniqueId");
     group_.broadcast(comm::Buffer{&id, sizeof id, comm::DType::UInt8}, 0);
@@ -112,7 +112,7 @@ class NcclAllReduce : public DeviceAllReduce {
   void sum(tensor::Tensor& data) override {
     check_device_tensor(data, device_);
     agree(group_, device_, {.sequence = ++sequence_, .count = data.numel(), .dtype = data.dtype()});
-    const cuda::DeviceGuard guard(device_.index);
+    cuda::use_device(device_.index);
     const cudaStream_t stream = cuda::current_stream(device_.index);
     check(nccl().ncclAllReduce(data.raw(), data.raw(), static_cast<std::size_t>(data.numel()), nccl_type(data.dtype()),
                                ncclSum, comm_, stream),

@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
-#include <type_traits>
 
 namespace tutti::trainer {
 namespace {
@@ -20,29 +19,6 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kPrefix = "steps-rank-";
 constexpr std::string_view kSuffix = ".jsonl";
-
-/// Puts words and numbers one behind the other.
-class Line {
- public:
-  explicit Line(char* out) : begin_(out), next_(out) {}
-
-  Line& text(std::string_view words) {
-    std::memcpy(next_, words.data(), words.size());
-    next_ += words.size();
-    return *this;
-  }
-  template <typename Number>
-  Line& number(Number value) {
-    if (std::is_floating_point_v<Number> && !std::isfinite(static_cast<double>(value))) return text("null");
-    next_ = std::to_chars(next_, next_ + 32, value).ptr;  // the shortest that comes back as it was
-    return *this;
-  }
-  std::size_t size() const { return static_cast<std::size_t>(next_ - begin_); }
-
- private:
-  char* begin_;
-  char* next_;
-};
 
 /// The global step of a line, without reading the rest of it.
 std::optional<std::int64_t> global_step_of(std::string_view line) {
@@ -80,12 +56,17 @@ std::optional<StepRecord> parse(const std::string& line) {
 }  // namespace
 
 std::size_t write_step_line(const StepInfo& info, char* out) {
-  Line line(out);
-  StepInfo::fields(info, [&](const char* key, auto value) {
-    line.text(line.size() == 0 ? "{\"" : ",\"").text(key).text("\":").number(value);
+  char* next = out;
+  const auto text = [&](std::string_view words) { next = std::copy(words.begin(), words.end(), next); };
+  StepInfo::fields(info, [&](std::string_view key, auto value) {
+    text(next == out ? "{\"" : ",\"");
+    text(key);
+    text("\":");
+    if (!std::isfinite(static_cast<double>(value))) return text("null");
+    next = std::to_chars(next, next + 32, value).ptr;  // the shortest that comes back as it was
   });
-  line.text("}\n");
-  return line.size();
+  text("}\n");
+  return static_cast<std::size_t>(next - out);
 }
 
 fs::path steps_file(const fs::path& run_dir, int rank) {

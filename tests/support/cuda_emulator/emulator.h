@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace cuda_emulator {
 
@@ -15,5 +16,9 @@ void clear_fault(int device);
 
 /// How many kernels were launched since the process began.
 std::uint64_t launches();
+
+/// Of each device whether a thread has chosen it since the last call: cudaSetDevice makes a context there (since CUDA
+/// 12).
+std::vector<bool> take_contexts();
 
 }  // namespace cuda_emulator

@@ -76,6 +76,8 @@ cudaError_t cudaGetDevice(int* device) {
 cudaError_t cudaSetDevice(int device) {
   if (!exists(device)) return result(cudaErrorInvalidDevice);
   current_device() = device;
+  const std::scoped_lock guard(world().lock);
+  world().devices[static_cast<std::size_t>(device)]->chosen = true;
   return cudaSuccess;
 }
 

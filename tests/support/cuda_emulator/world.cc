@@ -154,6 +154,13 @@ void clear_fault(int device) {
   last_error = cudaSuccess;
 }
 
+std::vector<bool> take_contexts() {
+  const std::scoped_lock guard(world().lock);
+  std::vector<bool> chosen;
+  for (const auto& device : world().devices) chosen.push_back(std::exchange(device->chosen, false));
+  return chosen;
+}
+
 std::uint64_t launches() {
   const std::scoped_lock guard(world().lock);
   return world().launches;

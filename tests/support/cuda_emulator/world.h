@@ -35,6 +35,7 @@ struct Device {
   std::uint64_t kernels_until_fault = 0;  // 0 = none planned
   cudaError_t planned = cudaSuccess;
   cudaError_t fault = cudaSuccess;
+  bool chosen = false;  // by a thread, since take_contexts()
 };
 
 struct Imported {

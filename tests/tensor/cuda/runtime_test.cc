@@ -6,6 +6,8 @@
 #include <tutti/tensor/ops.h>
 #include <tutti/tests/support/expect_text.h>
 
+#include <thread>
+
 #include "../support.h"
 #include "on_both.h"
 #if __has_include(<emulator.h>)
@@ -123,6 +125,15 @@ TEST(CudaMemory, PageLockedMemoryIsCopiedInTheBackground) {
 }
 
 #if defined(TUTTI_EMULATED_GPU)
+// A context takes some 500 MB of a card: eight ranks that each made one on cuda:0 would take 4 GB there.
+TEST(CudaRuntime, WorkOnOneDeviceMakesNoContextOnAnother) {
+  std::thread([] {
+    (void)cuda_emulator::take_contexts();
+    EXPECT_EQ((Tensor::full({2}, 1, DType::Float32, kOther).to(Device{}).data<float>()[1]), 1);
+    EXPECT_EQ(cuda_emulator::take_contexts(), (std::vector<bool>{false, true}));
+  }).join();
+}
+
 TEST(CudaMemory, OutOfMemoryComesAfterTheCacheWasGivenBackAndSaysAll) {
   const std::int64_t quarter = (std::int64_t{512} << 20) / 4;
   {

@@ -59,7 +59,7 @@ Tensor input_of(int rank, std::int64_t count, DType dtype, Device device) {
   return host_values(values, dtype).to(device);
 }
 
-std::vector<double> values_of(const Tensor& tensor) {
+std::vector<double> numbers_of(const Tensor& tensor) {
   const Tensor values = tensor.to(Device()).to(DType::Float64);
   return {values.data<double>(), values.data<double>() + values.numel()};
 }
@@ -82,7 +82,7 @@ TEST_P(DeviceAllReduceBy, SumsEveryTypeAndLengthAnywhereInMemory) {
           Tensor data = Tensor::empty({count + offset}, dtype, device).narrow(0, offset, count);
           data.copy_from(input_of(rank, count, dtype, device));
           all_reduce.sum(data);
-          EXPECT_EQ(values_of(data), summed(GetParam().ranks, count)) << count << " of " << tensor::name(dtype);
+          EXPECT_EQ(numbers_of(data), summed(GetParam().ranks, count)) << count << " of " << tensor::name(dtype);
         }
       }
     }

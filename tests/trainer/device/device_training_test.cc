@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <tutti/nn/batch_norm.h>
 #include <tutti/nn/linear.h>
 #include <tutti/nn/sequential.h>
 #include <tutti/tensor/autograd/functions.h>
@@ -9,9 +10,11 @@
 #include <tutti/tensor/device.h>
 #include <tutti/tensor/random.h>
 #include <tutti/tests/support/run_processes.h>
+#include <tutti/tests/trainer/model_on_ranks.h>
 #include <tutti/tests/trainer/train_on.h>
 #include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/data_parallel/data_parallel.h>
+#include <tutti/trainer/data_parallel/shared_batch.h>
 #include <tutti/trainer/device/device_exchange.h>
 #include <tutti/trainer/device/step_graphs.h>
 #include <tutti/trainer/options.h>
@@ -21,6 +24,7 @@
 #include <cstdlib>
 #include <future>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 namespace tutti::trainer {
 namespace {
@@ -102,6 +106,36 @@ TEST_F(DeviceTraining, StepsOfAShapeThatComesAgainAreRecorded) {
     }
     EXPECT_EQ(ran, (std::vector<bool>{false, false, true, true, true}));
   });
+}
+
+/// Running statistics and rank 0's first output of batch norm over ranks with so many samples each, after one step.
+std::vector<Values> batch_norm_over(const std::vector<std::int64_t>& samples, tensor::Device device) {
+  std::vector<Values> found;
+  test::run_ranks(static_cast<int>(samples.size()), [&](comm::ProcessGroup& group) {
+    nn::BatchNorm2d layer(3);
+    layer.to(device);
+    synchronise_batch_norm(layer, group);
+    const auto mine = samples.begin() + group.rank();
+    const std::int64_t before = std::accumulate(samples.begin(), mine, std::int64_t{0});
+    const auto x = numbered({*mine, 2, 2, 3}, [&](std::int64_t i) { return std::sin(before * 12 + i); });
+    const tensor::Variable input(x.to(device), true);
+    const tensor::Variable output = layer.forward(input);
+    sum(mul(output, mul(output, output))).backward();
+    if (group.rank() > 0) return;
+    found = {values_of(output.data().narrow(0, 0, 1)), values_of(input.grad().narrow(0, 0, 1))};
+    for (const auto& [name, buffer] : layer.named_buffers()) found.push_back(values_of(buffer));
+  });
+  return found;
+}
+
+TEST_F(DeviceTraining, BatchNormOfAllRanksIsThatOfOneOnTheCpu) {
+  const std::vector<Values> one = batch_norm_over({5}, {});
+  for (const auto& samples : std::vector<std::vector<std::int64_t>>{{5}, {3, 2}, {2, 0, 3}}) {
+    EXPECT_LT(largest_difference(batch_norm_over(samples, kGpu), one), 1e-4) << samples.size() << " ranks";
+  }
+  TrainOptions options = small_run("mlp", "cuda:0");
+  options.sync_batch_norm = options.tf32 = true;
+  EXPECT_EQ(error_of([&] { checked(options); }), "");
 }
 
 /// Looks at its input on the host, which no recording allows.
