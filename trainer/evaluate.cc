@@ -32,6 +32,7 @@ Evaluation evaluate(comm::ProcessGroup& group, nn::Module& model, Objective obje
   DeviceFeed feed(loader, device_of(model));
   for (Batch batch; feed.next(batch);) {
     const tensor::Variable output = model.forward(tensor::Variable(batch.x));
+    feed.prefetch();
     sums[0] += loss_of(objective, output, batch).data().item() / static_cast<double>(loss_terms(objective, batch));
     sums[1] += static_cast<double>(batch.count);
     if (progress != nullptr) progress->evaluated(batch.number + 1, loader.batches_per_epoch());

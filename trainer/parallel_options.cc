@@ -70,8 +70,7 @@ tensor::Tensor empty_input(const TrainOptions& options, const nn::Module& model,
   const bool joins = std::any_of(sizes.begin(), sizes.end(), [](const ParameterSize& size) { return size.is_whole; });
   if (!options.sync_batch_norm && !joins_exactly(options, model) && !joins) return {};
   const tensor::Shape& images = data.images.shape();
-  const tensor::Device device = tensor::parse_device(options.device);
-  return tensor::Tensor::empty({0, images[1], images[2], images[3]}, tensor::DType::Float32, device);
+  return tensor::Tensor::empty({0, images[1], images[2], images[3]}).to(tensor::parse_device(options.device));
 }
 
 DataParallelOptions data_parallel_options(const TrainOptions& options, const nn::Module& model, int ranks) {

@@ -120,9 +120,8 @@ void Run::make_model() {
     weights_note_ = on_rank0(group_, [&] { return is_new ? load_weights() : std::string(); });
   prepare_model(options_, *model_, group_, inputs_.global_batch);
   if (is_new) {
-    using tensor::Float32Products;
     if (options_.tf32 || options_.bf16)
-      tensor::set_float32_products(options_.bf16 ? Float32Products::Bf16 : Float32Products::Tf32);
+      tensor::set_float32_products(options_.bf16 ? tensor::Float32Products::Bf16 : tensor::Float32Products::Tf32);
     model_->to(tensor::parse_device(options_.device));
     optimizer_ = make_update_rule(options_, *model_, steps_per_epoch_, group_);
     if (state == nullptr) return;

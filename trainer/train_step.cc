@@ -85,9 +85,11 @@ tensor::Tensor run_batch(const Training& training, const Batch& batch, std::int6
 
 }  // namespace
 
-double train_step(const Training& training, const Batch& batch, std::int64_t global_samples, LossSum& sum) {
+double train_step(const Training& training, DeviceFeed& feed, const Batch& batch, std::int64_t global_samples,
+                  LossSum& sum) {
   training.optimizer.zero_grad();
   const tensor::Tensor loss = run_batch(training, batch, global_samples);
+  feed.prefetch();
   if (training.before_exchange) training.before_exchange();
   training.parallel.finish();
   training.optimizer.step();
@@ -107,7 +109,7 @@ void train_epoch(const Training& training, const EpochSteps& steps, Progress& pr
   auto start = Clock::now();
   for (info.step = steps.first; info.step < steps.count; ++info.step) {
     steps.feed.next(batch);  // leaves an empty one when this rank has no samples any more
-    info.loss = train_step(training, batch, steps.global_samples(info.step), sum);
+    info.loss = train_step(training, steps.feed, batch, steps.global_samples(info.step), sum);
     progress.step(info.step, info.loss);
     const auto end = Clock::now();
     info.seconds = std::chrono::duration<double>(end - start).count();

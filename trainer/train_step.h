@@ -33,7 +33,8 @@ struct Training {
 /// Forward, backward, exchange, update. `batch` is this rank's part of the step's `global_samples`, and may be empty.
 /// What layers draw at random (nn/sample_keys.h) is keyed by the batch's samples. Collective. Adds the loss before the
 /// update to `sum`, and returns its mean over the batch; 0 for an empty one.
-double train_step(const Training& training, const Batch& batch, std::int64_t global_samples, LossSum& sum);
+double train_step(const Training& training, DeviceFeed& feed, const Batch& batch, std::int64_t global_samples,
+                  LossSum& sum);
 
 /// Where an epoch's steps are taken from, and where they begin.
 struct EpochSteps {

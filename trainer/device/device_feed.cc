@@ -12,18 +12,15 @@ class DeviceFeed::Ahead {
   Ahead(Loader& loader, tensor::Device device) : loader_(loader), device_(device), stream_(device) {}
 
   bool next(Batch& batch) {
-    if (!begun_) fetch();
-    batch = std::exchange(coming_, {});
-    const bool there = std::exchange(there_, false);
-    if (!there) return false;
-    stream_.join_current();  // what the caller computes comes after the copy
     fetch();
-    return true;
+    fetched_ = false;
+    batch = std::exchange(coming_, {});
+    if (there_) stream_.join_current();  // what the caller computes comes after the copy
+    return there_;
   }
 
- private:
   void fetch() {
-    begun_ = true;
+    if (std::exchange(fetched_, true)) return;
     there_ = loader_.next(host_);
     coming_ = host_;
     if (!there_) return;
@@ -32,6 +29,7 @@ class DeviceFeed::Ahead {
     coming_.keys = host_.keys.clone();  // the loader fills its own memory anew
   }
 
+ private:
   /// On its way to the device. The page-locked copy is given back, and used again, only when the copy has passed.
   tensor::Tensor sent(const tensor::Tensor& from) {
     const tensor::cuda::SideStream::Scope scope(stream_);
@@ -48,7 +46,7 @@ class DeviceFeed::Ahead {
   Batch host_;
   Batch coming_;
   bool there_ = false;
-  bool begun_ = false;
+  bool fetched_ = false;  // coming_ is the next batch
 };
 
 tensor::Device device_of(const nn::Module& model) {
@@ -63,5 +61,9 @@ DeviceFeed::DeviceFeed(Loader& loader, tensor::Device device)
 DeviceFeed::~DeviceFeed() = default;
 
 bool DeviceFeed::next(Batch& batch) { return ahead_ == nullptr ? loader_.next(batch) : ahead_->next(batch); }
+
+void DeviceFeed::prefetch() {
+  if (ahead_ != nullptr) ahead_->fetch();
+}
 
 }  // namespace tutti::trainer

@@ -1,8 +1,8 @@
 // DeviceFeed: a loader's batches on the device that trains.
 //
-// For the CPU a batch is passed through. For a GPU the next batch is copied, from page-locked memory in a stream of its
-// own, while the one before it is computed on; keys stay on the host, where layers read them. Ownership: the loader
-// must outlive the feed. Thread-safety: none. Throws what the loader throws.
+// For the CPU a batch is passed through. For a GPU a batch is copied, from page-locked memory in a stream of its own,
+// while the one before it is computed on (prefetch); keys stay on the host, where layers read them. Ownership: the
+// loader must outlive the feed. Thread-safety: none. Throws what the loader throws.
 #pragma once
 
 #include <tutti/nn/module.h>
@@ -25,6 +25,8 @@ class DeviceFeed {
 
   /// As Loader::next: false, and an empty batch, when there is none.
   bool next(Batch& batch);
+  /// To be called when a batch's work has been given to the GPU: the next one is loaded and copied meanwhile.
+  void prefetch();
 
  private:
   class Ahead;  // the batch after the last one given out, on its way

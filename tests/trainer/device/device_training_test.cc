@@ -16,8 +16,10 @@
 #include <tutti/trainer/data_parallel/data_parallel.h>
 #include <tutti/trainer/data_parallel/shared_batch.h>
 #include <tutti/trainer/device/device_exchange.h>
+#include <tutti/trainer/device/device_feed.h>
 #include <tutti/trainer/device/step_graphs.h>
 #include <tutti/trainer/options.h>
+#include <tutti/trainer/run_inputs.h>
 
 #include <chrono>
 #include <cmath>
@@ -136,6 +138,23 @@ TEST_F(DeviceTraining, BatchNormOfAllRanksIsThatOfOneOnTheCpu) {
   TrainOptions options = small_run("mlp", "cuda:0");
   options.sync_batch_norm = options.tf32 = true;
   EXPECT_EQ(error_of([&] { checked(options); }), "");
+}
+
+// What a rank does on the host for the next batch runs beside the GPU's work on this one.
+TEST_F(DeviceTraining, TheNextBatchIsLoadedWhenTheStepsWorkHasBeenGiven) {
+  test::run_ranks(1, [&](comm::ProcessGroup& group) {
+    const RunInputs inputs = open_inputs(small_run("mlp", "cuda:0"), group);
+    inputs.train_loader->begin_epoch(0, inputs.train_loader->batches_per_epoch() - 3);
+    DeviceFeed feed(*inputs.train_loader, kGpu);
+    Batch batch, host;
+    EXPECT_TRUE(feed.next(batch));
+    EXPECT_TRUE(inputs.train_loader->next(host));  // the second: it has not been taken
+    feed.prefetch();
+    EXPECT_FALSE(inputs.train_loader->next(host));  // the third has
+    EXPECT_TRUE(feed.next(batch));
+    EXPECT_EQ(batch.count, 16);
+    EXPECT_FALSE(feed.next(batch));
+  });
 }
 
 /// Looks at its input on the host, which no recording allows.
