@@ -4,8 +4,8 @@
 // float32 products (gemm, conv2d) are computed in full float32 unless asked otherwise, as PyTorch's matmul is by
 // default. TF32 keeps the range and takes 10 of the 23 bits of the factors' mantissas; sums stay float32. It is what
 // TUTTI_TF32=1, `tutti train --tf32` and PyTorch's allow_tf32 mean; comparisons of speed use it on both sides. bf16
-// (TUTTI_BF16=1, --bf16) takes 7 bits, in matrix products; convolutions then use TF32. float64 is never shortened, and tensors,
-// element-wise work and reductions stay what they are.
+// (TUTTI_BF16=1, --bf16) takes 7 bits, in matrix products; convolutions then use TF32. float64 is never shortened, and
+// tensors, element-wise work and reductions stay what they are.
 //
 // Thread-safety: set before other threads compute.
 #pragma once
