@@ -32,6 +32,11 @@ class BatchNorm2d : public Module, public TakesActivation {
   /// From now on training takes the statistics over the batch of all `holders`; null: over this one's alone. Then
   /// forward and backward block until the others have come there, too.
   void share_batch_with(std::shared_ptr<tensor::BatchHolders> holders) { holders_ = std::move(holders); }
+  bool shares_batch() const { return holders_ != nullptr; }
+
+  /// num_batches_tracked, which lies on the host; to be set where forward is replayed by a graph.
+  std::int64_t batches() const { return *batches_.data<std::int64_t>(); }
+  void set_batches(std::int64_t batches) { *batches_.data<std::int64_t>() = batches; }
 
  private:
   std::int64_t channels_;

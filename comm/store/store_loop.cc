@@ -1,8 +1,7 @@
 #include <netinet/in.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <tutti/comm/base/blocked_signals.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/store/descriptor_limit.h>
@@ -46,12 +45,8 @@ void StoreLoop::stop() {
 }
 
 void StoreLoop::start() {
-  // Signals belong to the threads of the program, not to this one.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const BlockedSignals blocked;
   thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void StoreLoop::run() {

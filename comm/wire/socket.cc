@@ -3,8 +3,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
+#include <tutti/comm/base/blocked_signals.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/wire/socket.h>
 #include <unistd.h>
@@ -42,18 +41,12 @@ Endpoint endpoint_by(Ask ask, int socket, const char* what) {
 }
 
 void run_aside(std::packaged_task<LookUpResult()> task) {
-  // Signals belong to the threads of the program, not to this one.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::error_code failed;
+  const BlockedSignals blocked;
   try {
     std::thread(std::move(task)).detach();
   } catch (const std::system_error& error) {
-    failed = error.code();
+    throw Error(ErrorCode::System, "cannot start a thread to look up a host name: " + error.code().message());
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (failed) throw Error(ErrorCode::System, "cannot start a thread to look up a host name: " + failed.message());
 }
 
 }  // namespace

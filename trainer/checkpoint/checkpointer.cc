@@ -1,5 +1,4 @@
-#include <pthread.h>
-#include <signal.h>
+#include <tutti/comm/base/blocked_signals.h>
 #include <tutti/comm/base/format.h>
 #include <tutti/trainer/checkpoint/checkpointer.h>
 #include <tutti/trainer/checkpoint/shared_checkpoint.h>
@@ -170,26 +169,6 @@ LossSum sum_of_rank(const std::vector<LossSum>& saved, int rank, int world_size)
   return rank == 0 ? total : LossSum{};
 }
 
-namespace {
-
-/// Signals are the training thread's: a thread started within this scope receives none.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-
- private:
-  sigset_t before_;
-};
-
-}  // namespace
-
 EncodedCheckpoint& CheckpointWriter::space() {
   finish();
   return space_;
@@ -197,7 +176,7 @@ EncodedCheckpoint& CheckpointWriter::space() {
 
 void CheckpointWriter::start() {
   if (write_.valid()) throw std::logic_error("CheckpointWriter::start: a write is under way; call space() first");
-  const BlockedSignals blocked;
+  const comm::BlockedSignals blocked;
   write_ = std::async(std::launch::async, [this] {
     auto folder = write_checkpoint(dir_, space_);
     remove_old_checkpoints(dir_, keep_);

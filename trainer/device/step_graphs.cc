@@ -1,6 +1,6 @@
 #include <tutti/comm/base/log.h>
-#include <tutti/nn/batch_norm.h>
 #include <tutti/nn/dropout.h>
+#include <tutti/nn/shared_batch.h>
 #include <tutti/tensor/cuda/graph.h>
 #include <tutti/trainer/device/device_feed.h>
 #include <tutti/trainer/device/step_graphs.h>
@@ -18,11 +18,11 @@ constexpr std::size_t kMostGraphs = 4;  // batches of many lengths are not what 
 bool works_on_the_device_alone(nn::Module& model) {
   bool alone = true;
   model.apply([&](nn::Module& module) {
-    const bool on_host = dynamic_cast<nn::Dropout*>(&module) != nullptr ||
-                         dynamic_cast<nn::StochasticDepth*>(&module) != nullptr ||
-                         dynamic_cast<nn::BatchNorm2d*>(&module) != nullptr;
+    const bool on_host =
+        dynamic_cast<nn::Dropout*>(&module) != nullptr || dynamic_cast<nn::StochasticDepth*>(&module) != nullptr;
     alone = alone && !on_host;
   });
+  for (const nn::BatchNorm2d* layer : nn::batch_norm_layers(model)) alone = alone && !layer->shares_batch();
   return alone;
 }
 
@@ -32,27 +32,37 @@ struct StepGraphs::Recorded {
   Batch batch;  // at the addresses that the graph reads
   tensor::Tensor loss;
   std::vector<tensor::Tensor> gradients;  // by parameter, at the addresses that it writes; undefined: none
+  std::vector<std::int64_t> batches;      // by how many each of counting_ goes on
   std::unique_ptr<tensor::cuda::Graph> graph;
 };
 
 StepGraphs::StepGraphs(DataParallel& parallel, Objective objective, double label_smoothing)
     : parallel_(parallel), objective_(objective), label_smoothing_(label_smoothing) {
   const bool on_gpu = device_of(parallel.model()).kind == tensor::Device::Kind::Cuda;
+  counting_ = nn::batch_norm_layers(parallel.model());
   possible_ = on_gpu && tensor::cuda::Graph::allowed() && works_on_the_device_alone(parallel.model());
 }
 
 StepGraphs::~StepGraphs() = default;
 
+std::vector<std::int64_t> StepGraphs::batches() const {
+  std::vector<std::int64_t> result;
+  for (const nn::BatchNorm2d* layer : counting_) result.push_back(layer->batches());
+  return result;
+}
+
 std::optional<tensor::Tensor> StepGraphs::run(const Batch& batch, double share) {
   if (!possible_ || batch.count == 0) return std::nullopt;
   const Key key{batch.count, share};
   auto found = recorded_.find(key);
+  const std::vector<std::int64_t> before = batches();
   if (found == recorded_.end()) {
     if (seen_[key]++ < kStepsBefore || recorded_.size() == kMostGraphs) return std::nullopt;
     try {
       found = recorded_.emplace(key, record(batch, share)).first;
     } catch (const std::runtime_error& error) {
       possible_ = false;
+      for (std::size_t i = 0; i < before.size(); ++i) counting_[i]->set_batches(before[i]);
       parallel_.model().zero_grad();  // some were noted as there
       comm::log(comm::LogLevel::Warn,
                 std::string("training steps are not recorded, but run one by one: ") + error.what());
@@ -63,6 +73,7 @@ std::optional<tensor::Tensor> StepGraphs::run(const Batch& batch, double share) 
   recorded.batch.x.copy_from(batch.x);
   recorded.batch.y.copy_from(batch.y);
   recorded.graph->launch();
+  for (std::size_t i = 0; i < before.size(); ++i) counting_[i]->set_batches(before[i] + recorded.batches[i]);
   parallel_.accept_gradients(recorded.gradients);
   return recorded.loss;
 }
@@ -72,6 +83,7 @@ std::unique_ptr<StepGraphs::Recorded> StepGraphs::record(const Batch& batch, dou
   recorded->batch = batch;
   recorded->batch.x = batch.x.clone();
   recorded->batch.y = batch.y.clone();
+  const std::vector<std::int64_t> before = batches();
   recorded->graph = std::make_unique<tensor::cuda::Graph>(batch.x.device(), [&] {
     const tensor::Variable output = parallel_.forward(tensor::Variable(recorded->batch.x));
     const tensor::Variable loss = loss_of(objective_, output, recorded->batch, label_smoothing_);
@@ -79,6 +91,8 @@ std::unique_ptr<StepGraphs::Recorded> StepGraphs::record(const Batch& batch, dou
     parallel_.backward(loss, share);
     recorded->loss = loss.data();
   });
+  recorded->batches = batches();
+  for (std::size_t i = 0; i < before.size(); ++i) recorded->batches[i] -= before[i];
   recorded->gradients = parallel_.gradients();
   return recorded;
 }

@@ -4,10 +4,11 @@
 // The first two steps of a shape run as they are (libraries choose their algorithms, memory is found); the third is
 // recorded, and from then on a step is a copy of the batch and one launch. Gradients lie at the same addresses each
 // time. Models that do something of their own on the host in a step are never recorded: dropout draws keys there, batch
-// norm counts. Where recording fails, the log says why, and the steps run as they are.
+// norm over all ranks meets them. Where recording fails, the log says why, and the steps run as they are.
 // Ownership: model and DataParallel must outlive it. Thread-safety: none.
 #pragma once
 
+#include <tutti/nn/batch_norm.h>
 #include <tutti/trainer/data/loader.h>
 #include <tutti/trainer/data_parallel/data_parallel.h>
 #include <tutti/trainer/objective.h>
@@ -16,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace tutti::trainer {
 
@@ -34,11 +36,13 @@ class StepGraphs {
   struct Recorded;
   using Key = std::pair<std::int64_t, double>;  // samples, share
 
+  std::vector<std::int64_t> batches() const;
   std::unique_ptr<Recorded> record(const Batch& batch, double share);
 
   DataParallel& parallel_;
   Objective objective_;
   double label_smoothing_;
+  std::vector<nn::BatchNorm2d*> counting_;  // batches, on the host, where no graph does
   bool possible_;
   std::map<Key, int> seen_;
   std::map<Key, std::unique_ptr<Recorded>> recorded_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <tutti/nn/batch_norm.h>
+#include <tutti/nn/flatten.h>
 #include <tutti/nn/linear.h>
 #include <tutti/nn/sequential.h>
 #include <tutti/tensor/autograd/functions.h>
@@ -78,33 +79,45 @@ TEST_F(DeviceTraining, RecordedStepsGiveTheSameBits) {
   }
 }
 
+/// One step as it is; the loss.
+double plain_step(DataParallel& parallel, const Batch& batch) {
+  const tensor::Variable output = parallel.forward(tensor::Variable(batch.x));
+  const tensor::Variable loss = tensor::cross_entropy(output, batch.y, tensor::Reduction::Sum, 0);
+  parallel.backward(loss, 1);
+  return loss.data().item();
+}
+
 TEST_F(DeviceTraining, StepsOfAShapeThatComesAgainAreRecorded) {
   test::run_ranks(1, [](comm::ProcessGroup& group) {
-    tensor::Mt19937 random(3);
-    const auto model = std::make_shared<nn::Sequential>(
-        std::vector<std::shared_ptr<nn::Module>>{std::make_shared<nn::Linear>(6, 3, random)});
-    model->to(kGpu);
-    DataParallel parallel(model, group);
+    const auto make_model = [] {
+      tensor::Mt19937 random(3);
+      auto model = std::make_shared<nn::Sequential>(std::vector<std::shared_ptr<nn::Module>>{
+          std::make_shared<nn::BatchNorm2d>(2), std::make_shared<nn::Flatten>(),
+          std::make_shared<nn::Linear>(6, 3, random)});
+      model->to(kGpu);
+      return model;
+    };
+    const auto model = make_model(), plain = make_model();
+    DataParallel parallel(model, group), as_it_is(plain, group);
     StepGraphs graphs(parallel, Objective::Classify, 0);
     Batch batch;
     batch.count = 4;
+    batch.y = tensor::Tensor::zeros({4}, tensor::DType::Int64).to(kGpu);
     std::vector<bool> ran;
-    std::vector<double> losses;
     for (int step = 0; step < 5; ++step) {
-      model->zero_grad();
-      batch.x = tensor::Tensor::full({4, 6}, 0.1 * step).to(kGpu);
-      batch.y = tensor::Tensor::zeros({4}, tensor::DType::Int64).to(kGpu);
+      SCOPED_TRACE(step);
+      model->zero_grad(), plain->zero_grad();
+      batch.x = numbered({4, 1, 3, 2}, [&](std::int64_t i) { return std::sin(step * 24 + i); }).to(kGpu);
       const auto loss = graphs.run(batch, 1);
       ran.push_back(loss.has_value());
-      const tensor::Variable again =
-          tensor::cross_entropy(model->forward(tensor::Variable(batch.x)), batch.y, tensor::Reduction::Sum, 0);
-      if (!loss) continue;
-      EXPECT_EQ(loss->item(), again.data().item()) << "step " << step;
-      const tensor::Tensor recorded = model->named_parameters()[0].second.grad().clone().on_host();
-      model->zero_grad();
-      parallel.backward(again, 1);
-      const tensor::Tensor plain = model->named_parameters()[0].second.grad().on_host();
-      for (std::int64_t i = 0; i < plain.numel(); ++i) EXPECT_EQ(recorded.data<float>()[i], plain.data<float>()[i]);
+      EXPECT_EQ(loss ? loss->item() : plain_step(parallel, batch), plain_step(as_it_is, batch));
+      for (std::size_t i = 0; i < model->named_parameters().size(); ++i) {
+        EXPECT_EQ(values_of(model->named_parameters()[i].second.grad()),
+                  values_of(plain->named_parameters()[i].second.grad()));
+      }
+      for (std::size_t i = 0; i < model->named_buffers().size(); ++i) {
+        EXPECT_EQ(values_of(model->named_buffers()[i].second), values_of(plain->named_buffers()[i].second));
+      }
     }
     EXPECT_EQ(ran, (std::vector<bool>{false, false, true, true, true}));
   });
