@@ -49,6 +49,14 @@ struct BatchNormPass {
   bool relu = false;
 };
 
+/// What training leaves for evaluation, both (C): running = (1 - momentum) running + momentum now.
+struct RunningStatistics {
+  Tensor mean;  // undefined: nothing is left
+  Tensor variance;
+  double momentum = 0;
+  double unbiased = 1;  // what makes the biased variance of now the unbiased one
+};
+
 struct KernelTable {
   // Any type, any strides.
   void (*fill)(Tensor& out, double value);
@@ -124,7 +132,9 @@ struct KernelTable {
   void (*curve_backward)(Tensor& dx, const Tensor& grad, const Tensor& saved, Curve curve, bool accumulate);
 
   // Batch norm. residual of x's shape or undefined.
-  void (*inverse_root)(Tensor& out, const Tensor& a, double epsilon);  // 1 / sqrt(a + epsilon)
+  /// The pass's inverse_deviation and factor, which are defined, from the biased variance; and the running statistics.
+  void (*batch_norm_channels)(BatchNormPass& pass, const Tensor& variance, const Tensor& weight, double epsilon,
+                              RunningStatistics& running);
   /// variance is the biased one.
   void (*batch_norm_statistics)(Tensor& mean, Tensor& variance, const Tensor& x);
   /// Exact sums, on the CPU only (else null): sums float64 (4, C), of the deviations of x from `centre` (C) and of
@@ -136,6 +146,10 @@ struct KernelTable {
   /// dz is written too; it may be grad itself. Exact sums (float64): sum_dzx is sum of dz (x - mean) inverse_deviation.
   void (*batch_norm_sums)(Tensor& sum_dz, Tensor& sum_dzx, Tensor& dz, const BatchNormPass& pass, const Tensor& grad,
                           const Tensor& y);
+  /// From the sums (C) over 1 / share rows: offset = -share factor sum_dz and slope = -share factor s^2 sum_dzx, where
+  /// s is inverse_deviation; exact sums have been multiplied by it once.
+  void (*batch_norm_coefficients)(Tensor& offset, Tensor& slope, const BatchNormPass& pass, const Tensor& sum_dz,
+                                  const Tensor& sum_dzx, double share, bool exact);
   /// dx (+)= dz factor + (x - mean) slope + offset, with dz from grad as above.
   void (*batch_norm_input)(Tensor& dx, const BatchNormPass& pass, const Tensor& grad, const Tensor& y,
                            const Tensor& slope, const Tensor& offset, bool accumulate);

@@ -64,20 +64,15 @@ struct BatchNormNode final : Node {
   }
 
   // The sums become the coefficients of dx.
-  void deliver_input(Tensor& grad, const Shape& image, bool in_place, Tensor offset, Tensor slope,
+  void deliver_input(Tensor& grad, const Shape& image, bool in_place, Tensor& sum_dz, Tensor& sum_dzx,
                      InputGradients& inputs) {
     if (!inputs.needed(kX)) return;
     const KernelTable& k = kernels(grad.device());
-    const double share = rows > 0 ? -1.0 / static_cast<double>(rows) : 0.0;
-    if (rows > 0 && holders) join_sums(*holders, offset, slope);
-    offset = offset.to(pass.mean.dtype());
-    slope = slope.to(pass.mean.dtype());
-    k.mul(offset, offset, pass.factor, false);
-    k.scale(offset, offset, share, false);
-    k.mul(slope, slope, pass.factor, false);
-    k.mul(slope, slope, pass.inverse_deviation, false);
-    if (!exact()) k.mul(slope, slope, pass.inverse_deviation, false);
-    k.scale(slope, slope, share, false);
+    if (rows > 0 && holders) join_sums(*holders, sum_dz, sum_dzx);
+    Tensor offset = empty_like(pass.mean);
+    Tensor slope = empty_like(pass.mean);
+    k.batch_norm_coefficients(offset, slope, pass, sum_dz.to(offset.dtype()), sum_dzx.to(slope.dtype()),
+                              rows > 0 ? 1.0 / static_cast<double>(rows) : 0.0, exact());
     if (in_place) {
       k.batch_norm_input(grad, pass, grad, y, slope, offset, false);
       inputs.pass(kX, grad.reshape(image));
@@ -139,13 +134,6 @@ std::int64_t take_statistics(BatchNormPass& pass, Tensor& variance, const Tensor
   return rows;
 }
 
-// running = (1 - momentum) running + momentum now
-void update_running(Tensor& running, const Tensor& now, double momentum, double factor) {
-  const KernelTable& k = kernels(running.device());
-  k.scale(running, running, 1 - momentum, false);
-  k.scale(running, now, momentum * factor, true);
-}
-
 }  // namespace
 
 Variable batch_norm(const Variable& x, const Variable& weight, const Variable& bias, Tensor running_mean,
@@ -160,18 +148,17 @@ Variable batch_norm(const Variable& x, const Variable& weight, const Variable& b
   Tensor variance = empty_like(running_mean);
   pass.mean = empty_like(running_mean);
   const std::int64_t counted = options.training ? take_statistics(pass, variance, running_mean, x.data(), options) : 0;
+  RunningStatistics running;
   if (counted > 0) {
-    update_running(running_mean, pass.mean, options.momentum, 1);
-    update_running(running_variance, variance, options.momentum,
-                   static_cast<double>(counted) / static_cast<double>(counted - 1));
+    running = {.mean = running_mean, .variance = running_variance, .momentum = options.momentum};
+    running.unbiased = static_cast<double>(counted) / static_cast<double>(counted - 1);
   } else {
     variance = running_variance;
     pass.mean = running_mean.clone();  // they may change before backward
   }
   pass.inverse_deviation = empty_like(variance);
-  k.inverse_root(pass.inverse_deviation, variance, options.epsilon);
   pass.factor = empty_like(variance);
-  k.mul(pass.factor, pass.inverse_deviation, weight.data().contiguous(), false);
+  k.batch_norm_channels(pass, variance, weight.data().contiguous(), options.epsilon, running);
   pass.bias = bias.data().contiguous();
 
   Tensor y = Tensor::empty(pass.x.shape(), pass.x.dtype(), pass.x.device());

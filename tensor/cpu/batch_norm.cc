@@ -45,12 +45,35 @@ void input_row(T* dx, const T* grad, const T* x, const T* y, const Channels<T>& 
 
 }  // namespace
 
-void inverse_root(Tensor& out, const Tensor& a, double epsilon) {
-  with_float_type(out.dtype(), [&]<typename T>() {
-    T* to = out.data<T>();
-    const T* from = a.data<T>();
-    for (std::int64_t i = 0; i < out.numel(); ++i) {
-      to[i] = static_cast<T>(1 / std::sqrt(static_cast<double>(from[i]) + epsilon));
+void batch_norm_channels(BatchNormPass& pass, const Tensor& variance, const Tensor& weight, double epsilon,
+                         RunningStatistics& running) {
+  with_float_type(variance.dtype(), [&]<typename T>() {
+    T* const inverse = pass.inverse_deviation.data<T>();
+    T* const factor = pass.factor.data<T>();
+    const auto go_on = [&](Tensor& to, std::int64_t c, double now) {
+      T& value = to.data<T>()[c];
+      value = static_cast<T>((1 - running.momentum) * static_cast<double>(value) + running.momentum * now);
+    };
+    for (std::int64_t c = 0; c < variance.numel(); ++c) {
+      const auto spread = static_cast<double>(variance.data<T>()[c]);
+      inverse[c] = static_cast<T>(1 / std::sqrt(spread + epsilon));
+      factor[c] = inverse[c] * weight.data<T>()[c];
+      if (!running.mean.defined()) continue;
+      go_on(running.mean, c, static_cast<double>(pass.mean.data<T>()[c]));
+      go_on(running.variance, c, spread * running.unbiased);
+    }
+  });
+}
+
+void batch_norm_coefficients(Tensor& offset, Tensor& slope, const BatchNormPass& pass, const Tensor& sum_dz,
+                             const Tensor& sum_dzx, double share, bool exact) {
+  with_float_type(offset.dtype(), [&]<typename T>() {
+    for (std::int64_t c = 0; c < offset.numel(); ++c) {
+      const auto inverse = static_cast<double>(pass.inverse_deviation.data<T>()[c]);
+      const double factor = -share * static_cast<double>(pass.factor.data<T>()[c]);
+      offset.data<T>()[c] = static_cast<T>(factor * static_cast<double>(sum_dz.data<T>()[c]));
+      const double once = factor * inverse * static_cast<double>(sum_dzx.data<T>()[c]);
+      slope.data<T>()[c] = static_cast<T>(exact ? once : once * inverse);
     }
   });
 }

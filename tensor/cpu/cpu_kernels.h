@@ -69,7 +69,10 @@ void curve(Tensor& y, const Tensor& x, Curve curve);
 void curve_backward(Tensor& dx, const Tensor& grad, const Tensor& saved, Curve curve, bool accumulate);
 
 // batch_norm.cc, batch_norm_statistics.cc, batch_norm_sums.cc
-void inverse_root(Tensor& out, const Tensor& a, double epsilon);
+void batch_norm_channels(BatchNormPass& pass, const Tensor& variance, const Tensor& weight, double epsilon,
+                         RunningStatistics& running);
+void batch_norm_coefficients(Tensor& offset, Tensor& slope, const BatchNormPass& pass, const Tensor& sum_dz,
+                             const Tensor& sum_dzx, double share, bool exact);
 void batch_norm_statistics(Tensor& mean, Tensor& variance, const Tensor& x);
 void batch_norm_moments(Tensor& sums, const Tensor& x, const Tensor& centre, std::int64_t image_rows);
 void batch_norm(Tensor& y, const BatchNormPass& pass, const Tensor& residual);

@@ -8,9 +8,31 @@ namespace tutti::tensor::cuda {
 namespace {
 
 template <typename T>
-__global__ void inverse_root_of(T* out, const T* a, double epsilon, int count) {
-  const std::int64_t i = first_index();
-  if (i < count) out[i] = static_cast<T>(1 / sqrt(static_cast<double>(a[i]) + epsilon));
+__global__ void prepare_channels(T* inverse, T* factor, const T* variance, const T* weight, double epsilon, int count,
+                                 const T* mean, T* running_mean, T* running_variance, double momentum,
+                                 double unbiased) {
+  const std::int64_t c = first_index();
+  if (c >= count) return;
+  const auto spread = static_cast<double>(variance[c]);
+  inverse[c] = static_cast<T>(1 / sqrt(spread + epsilon));
+  factor[c] = inverse[c] * weight[c];
+  if (running_mean == nullptr) return;
+  const auto go_on = [&](T& value, double now) {
+    value = static_cast<T>((1 - momentum) * static_cast<double>(value) + momentum * now);
+  };
+  go_on(running_mean[c], static_cast<double>(mean[c]));
+  go_on(running_variance[c], spread * unbiased);
+}
+
+template <typename T>
+__global__ void coefficients(T* offset, T* slope, const T* inverse, const T* factor, const T* sum_dz, const T* sum_dzx,
+                             double share, int count) {
+  const std::int64_t c = first_index();
+  if (c >= count) return;
+  const double all = -share * static_cast<double>(factor[c]);
+  const auto s = static_cast<double>(inverse[c]);
+  offset[c] = static_cast<T>(all * static_cast<double>(sum_dz[c]));
+  slope[c] = static_cast<T>(all * s * static_cast<double>(sum_dzx[c]) * s);
 }
 
 // kLanes neighbouring channels of an element at `at`, read and written as one.
@@ -96,11 +118,25 @@ bool in_quads(std::int64_t columns, const Pointers*... pointers) {
 
 }  // namespace
 
-void inverse_root(Tensor& out, const Tensor& a, double epsilon) {
-  const Operation op("inverse_root", out);
-  with_float_type(out.dtype(), [&]<typename T>() {
-    op.launch(thread_each(out.numel()), inverse_root_of<T>, address<T>(out), address<T>(a), epsilon,
-              static_cast<int>(out.numel()));
+void batch_norm_channels(BatchNormPass& pass, const Tensor& variance, const Tensor& weight, double epsilon,
+                         RunningStatistics& running) {
+  const Operation op("batch_norm_channels", variance);
+  with_float_type(variance.dtype(), [&]<typename T>() {
+    const bool learns = running.mean.defined();
+    op.launch(thread_each(variance.numel()), prepare_channels<T>, address<T>(pass.inverse_deviation),
+              address<T>(pass.factor), address<T>(variance), address<T>(weight), epsilon,
+              static_cast<int>(variance.numel()), address<T>(pass.mean), learns ? address<T>(running.mean) : nullptr,
+              learns ? address<T>(running.variance) : nullptr, running.momentum, running.unbiased);
+  });
+}
+
+void batch_norm_coefficients(Tensor& offset, Tensor& slope, const BatchNormPass& pass, const Tensor& sum_dz,
+                             const Tensor& sum_dzx, double share, bool) {
+  const Operation op("batch_norm_coefficients", offset);
+  with_float_type(offset.dtype(), [&]<typename T>() {
+    op.launch(thread_each(offset.numel()), coefficients<T>, address<T>(offset), address<T>(slope),
+              address<T>(pass.inverse_deviation), address<T>(pass.factor), address<T>(sum_dz), address<T>(sum_dzx),
+              share, static_cast<int>(offset.numel()));
   });
 }
 

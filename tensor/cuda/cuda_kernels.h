@@ -63,7 +63,10 @@ void curve(Tensor& y, const Tensor& x, Curve curve);
 void curve_backward(Tensor& dx, const Tensor& grad, const Tensor& saved, Curve curve, bool accumulate);
 
 // batch_norm.cu, batch_norm_sums.cu
-void inverse_root(Tensor& out, const Tensor& a, double epsilon);
+void batch_norm_channels(BatchNormPass& pass, const Tensor& variance, const Tensor& weight, double epsilon,
+                         RunningStatistics& running);
+void batch_norm_coefficients(Tensor& offset, Tensor& slope, const BatchNormPass& pass, const Tensor& sum_dz,
+                             const Tensor& sum_dzx, double share, bool exact);
 void batch_norm_statistics(Tensor& mean, Tensor& variance, const Tensor& x);
 void batch_norm(Tensor& y, const BatchNormPass& pass, const Tensor& residual);
 void batch_norm_sums(Tensor& sum_dz, Tensor& sum_dzx, Tensor& dz, const BatchNormPass& pass, const Tensor& grad,
