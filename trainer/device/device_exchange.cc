@@ -26,7 +26,6 @@ class DeviceExchange : public GradientExchange {
   ~DeviceExchange() override {
     worker_.request_stop();
     worker_.join();
-    if (!failed_) leave();
   }
 
   tensor::Tensor bucket_memory(comm::ProcessGroup& /*group*/, std::size_t count, tensor::DType dtype) override {
@@ -59,7 +58,6 @@ class DeviceExchange : public GradientExchange {
     } catch (...) {  // the group is of no use then either
     }
     std::unique_lock lock(mutex_);
-    failed_ = true;
     queue_.clear();
     changed_.wait(lock, [this] { return !busy_; });
   }
@@ -90,17 +88,8 @@ class DeviceExchange : public GradientExchange {
       result.error = std::current_exception();
     }
     const std::scoped_lock lock(mutex_);
-    failed_ = failed_ || result.error != nullptr;
     states_[task.bucket] = result;
     changed_.notify_all();
-  }
-
-  /// The other ranks end their exchanges, too: a farewell, not a failure.
-  void leave() noexcept {
-    try {
-      group_->shutdown();
-    } catch (...) {  // a rank is gone; whoever needs it will be told
-    }
   }
 
   void work(const std::stop_token& stop) {
@@ -127,7 +116,6 @@ class DeviceExchange : public GradientExchange {
   std::deque<Task> queue_;
   std::vector<State> states_;
   bool busy_ = false;
-  bool failed_ = false;
   std::jthread worker_;  // last: it uses all of the above
 };
 

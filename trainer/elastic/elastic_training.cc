@@ -117,6 +117,7 @@ class Generations {
       if (training_.check) training_.check(options_);
       training_.member.set_begun(comm::Deadline::after(kAnswerTime));
     }
+    options_.device = device_of_rank(options_.device, world.local_rank);  // and stays, as the model does
     const int threads = options_.threads > 0 ? options_.threads : default_threads(world);
     tensor::set_num_threads(threads);
     std::atomic<bool> next_is_there{false};
@@ -146,7 +147,6 @@ void check_elastic_options(const TrainOptions& options) {
   if (options.comm_hook == "topk") {
     refuse("--comm-hook " + options.comm_hook, "a lost rank takes along what it has not sent yet; bf16 and fp16 do");
   }
-  if (options.device != "cpu") refuse("--device " + options.device, "state passes between ranks in the host's memory");
 }
 
 RunReport train_elastically(const ElasticTraining& training) { return Generations(training).run(); }

@@ -11,6 +11,7 @@
 #include <tutti/tensor/device.h>
 #include <tutti/tensor/random.h>
 #include <tutti/tests/support/run_processes.h>
+#include <tutti/tests/trainer/elastic_job.h>
 #include <tutti/tests/trainer/model_on_ranks.h>
 #include <tutti/tests/trainer/train_on.h>
 #include <tutti/trainer/checkpoint/files.h>
@@ -151,6 +152,27 @@ TEST_F(DeviceTraining, BatchNormOfAllRanksIsThatOfOneOnTheCpu) {
   TrainOptions options = small_run("mlp", "cuda:0");
   options.sync_batch_norm = options.tf32 = true;
   EXPECT_EQ(error_of([&] { checked(options); }), "");
+}
+
+TEST_F(DeviceTraining, AReplacedRankEndsWithTheBitsOfAnUndisturbedRun) {
+  std::vector<std::string> sums;
+  for (const bool lost : {false, true}) {
+    ElasticJob job(small_run("mlp", "cuda:0"));
+    std::vector<std::string> workers{comm::WorkerId{.slot = 0}.text(), comm::WorkerId{.slot = 1}.text()};
+    job.publish(workers);
+    job.start(workers[0]);
+    job.start(workers[1], {lost ? Fault::Where::Update : Fault::Where::Never, 2});
+    if (lost) {
+      job.wait_for_leavers(0, 1);
+      workers[1] = comm::WorkerId{.slot = 1, .incarnation = 1}.text();
+      job.publish(workers);
+      job.start(workers[1]);
+    }
+    job.join();
+    ASSERT_TRUE(job.of(workers[1]).report) << job.of(workers[1]).error;
+    sums.push_back(job.of(workers[1]).report->parameter_sha256);
+  }
+  EXPECT_EQ(sums[1], sums[0]);
 }
 
 // What a rank does on the host for the next batch runs beside the GPU's work on this one.
