@@ -73,7 +73,8 @@ TEST_F(CourseRows, Row1TrainAccuracyBesideTestAccuracyAndALineForSomeSteps) {
   const std::string report = path("report.json");
   const Finished done = run({"train", "mnist", "--data", path("mnist"), "--epochs", "2", "--batch-size", "50",
                              "--nproc", "2", "--eval-train", "--log-every", "3", "--json", report});
-  for (const Json& epoch : Json::parse(read_whole_file(report))["epochs"]) {
+  const Json recorded = Json::parse(read_whole_file(report));
+  for (const Json& epoch : recorded["epochs"]) {
     EXPECT_GT(epoch["train_accuracy"], 0.1);
     EXPECT_EQ(epoch["train_accuracy"], epoch["test_accuracy"]);
   }
