@@ -84,7 +84,7 @@ TEST(RunRemote, ARemoteCommandThatFailsIsNamedWithWhatItSaid) {
 
 TEST(RunRemote, ARemoteCommandThatHangsIsNamedAndEnded) {
   const RemoteShell shell("if [ $host = nodeb ]; then echo hangs $$; exec sleep 1000; fi; " + std::string(kWorks));
-  const Finished run = tutti_run(shell.options({"--rdzv-conf", "join_timeout=1"}), "exit 0");
+  const Finished run = tutti_run(shell.options({"--rdzv-conf", "join_timeout=3"}), "exit 0");
   expect_failure(
       run, 1,
       {"1 of 2 nodes are here; waiting for --node-rank 1", "to nodeb has not started tutti so far; it printed:"});
