@@ -116,7 +116,7 @@ def main():
         three, _ = show(tutti, folder, "reduce", labs / "right" / "reduce.cc", "--ranks", "3", "--count", "2")
         draws(browser, three)
 
-        wrong, _ = show(tutti, folder, "broadcast", labs / "wrong" / "broadcast" / "without_the_last.cc", "--ranks", "2")
+        wrong, _ = show(tutti, folder, "broadcast", labs / "wrong" / "broadcast" / "without_the_last.diff", "--ranks", "2")
         browser.open(wrong, 1280, 900, fragment="#step=9999")
         said = browser.evaluate(TEXT)
         check("The result is wrong." in said, "a wrong result is not called wrong")
