@@ -54,7 +54,7 @@ struct TrainOptions {
   bool shard_optimizer = false;        // each rank keeps and updates its share of the optimizer's state
   bool sync_batch_norm = false;        // batch norm over the batch of all ranks
   std::string device = "cpu";          // "cuda": the ranks of a host take turns on its GPUs; "cuda:1": that one
-  bool tf32 = false;                   // products on a GPU: tensor/products.h
+  bool tf32 = false;                   // products on a GPU, of the process from then on: tensor/products.h
   bool bf16 = false;                   // the same; before tf32
   int threads = 0;                     // of compute per rank; 0: this host's CPUs divided by its ranks
   int workers = 0;  // threads that prepare batches; 0: the training thread, which for MNIST is the fastest

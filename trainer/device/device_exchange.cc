@@ -23,11 +23,6 @@ class DeviceExchange : public GradientExchange {
         states_(plan.buckets.size()),
         worker_([this](const std::stop_token& stop) { work(stop); }) {}
 
-  ~DeviceExchange() override {
-    worker_.request_stop();
-    worker_.join();
-  }
-
   tensor::Tensor bucket_memory(comm::ProcessGroup& /*group*/, std::size_t count, tensor::DType dtype) override {
     return tensor::Tensor::empty({static_cast<std::int64_t>(count)}, dtype, device_);
   }

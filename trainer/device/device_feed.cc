@@ -20,13 +20,15 @@ class DeviceFeed::Ahead {
   }
 
   void fetch() {
-    if (std::exchange(fetched_, true)) return;
+    if (fetched_) return;
     there_ = loader_.next(host_);
     coming_ = host_;
-    if (!there_) return;
-    coming_.x = sent(host_.x);
-    coming_.y = sent(host_.y);
-    coming_.keys = host_.keys.clone();  // the loader fills its own memory anew
+    if (there_) {
+      coming_.x = sent(host_.x);
+      coming_.y = sent(host_.y);
+      coming_.keys = host_.keys.clone();  // the loader fills its own memory anew
+    }
+    fetched_ = true;  // not where the loader has thrown: it will again
   }
 
  private:

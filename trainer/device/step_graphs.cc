@@ -55,14 +55,13 @@ std::optional<tensor::Tensor> StepGraphs::run(const Batch& batch, double share) 
   if (!possible_ || batch.count == 0) return std::nullopt;
   const Key key{batch.count, share};
   auto found = recorded_.find(key);
-  const std::vector<std::int64_t> before = batches();
-  if (found == recorded_.end()) {
+  const bool replays = found != recorded_.end();  // then forward, which counts, does not run
+  if (!replays) {
     if (seen_[key]++ < kStepsBefore || recorded_.size() == kMostGraphs) return std::nullopt;
     try {
       found = recorded_.emplace(key, record(batch, share)).first;
     } catch (const std::runtime_error& error) {
       possible_ = false;
-      for (std::size_t i = 0; i < before.size(); ++i) counting_[i]->set_batches(before[i]);
       parallel_.model().zero_grad();  // some were noted as there
       comm::log(comm::LogLevel::Warn,
                 std::string("training steps are not recorded, but run one by one: ") + error.what());
@@ -73,7 +72,9 @@ std::optional<tensor::Tensor> StepGraphs::run(const Batch& batch, double share) 
   recorded.batch.x.copy_from(batch.x);
   recorded.batch.y.copy_from(batch.y);
   recorded.graph->launch();
-  for (std::size_t i = 0; i < before.size(); ++i) counting_[i]->set_batches(before[i] + recorded.batches[i]);
+  for (std::size_t i = 0; replays && i < counting_.size(); ++i) {
+    counting_[i]->set_batches(counting_[i]->batches() + recorded.batches[i]);
+  }
   parallel_.accept_gradients(recorded.gradients);
   return recorded.loss;
 }
@@ -84,13 +85,19 @@ std::unique_ptr<StepGraphs::Recorded> StepGraphs::record(const Batch& batch, dou
   recorded->batch.x = batch.x.clone();
   recorded->batch.y = batch.y.clone();
   const std::vector<std::int64_t> before = batches();
-  recorded->graph = std::make_unique<tensor::cuda::Graph>(batch.x.device(), [&] {
+  const auto forward_and_backward = [&] {
     const tensor::Variable output = parallel_.forward(tensor::Variable(recorded->batch.x));
     const tensor::Variable loss = loss_of(objective_, output, recorded->batch, label_smoothing_);
     const auto quiet = parallel_.no_sync();  // what is recorded starts no exchange
     parallel_.backward(loss, share);
     recorded->loss = loss.data();
-  });
+  };
+  try {
+    recorded->graph = std::make_unique<tensor::cuda::Graph>(batch.x.device(), forward_and_backward);
+  } catch (...) {
+    for (std::size_t i = 0; i < before.size(); ++i) counting_[i]->set_batches(before[i]);
+    throw;
+  }
   recorded->batches = batches();
   for (std::size_t i = 0; i < before.size(); ++i) recorded->batches[i] -= before[i];
   recorded->gradients = parallel_.gradients();

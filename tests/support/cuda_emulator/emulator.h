@@ -17,8 +17,7 @@ void clear_fault(int device);
 /// How many kernels were launched since the process began.
 std::uint64_t launches();
 
-/// Of each device whether a thread has chosen it since the last call: cudaSetDevice makes a context there (since CUDA
-/// 12).
+/// Of each device whether a thread has chosen it since the last call: cudaSetDevice makes a context there.
 std::vector<bool> take_contexts();
 
 }  // namespace cuda_emulator

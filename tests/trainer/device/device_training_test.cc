@@ -9,6 +9,7 @@
 #include <tutti/tensor/autograd/functions.h>
 #include <tutti/tensor/cuda/runtime.h>
 #include <tutti/tensor/device.h>
+#include <tutti/tensor/products.h>
 #include <tutti/tensor/random.h>
 #include <tutti/tests/support/run_processes.h>
 #include <tutti/tests/trainer/elastic_job.h>
@@ -112,13 +113,11 @@ TEST_F(DeviceTraining, StepsOfAShapeThatComesAgainAreRecorded) {
       const auto loss = graphs.run(batch, 1);
       ran.push_back(loss.has_value());
       EXPECT_EQ(loss ? loss->item() : plain_step(parallel, batch), plain_step(as_it_is, batch));
-      for (std::size_t i = 0; i < model->named_parameters().size(); ++i) {
+      for (std::size_t i = 0; i < model->named_parameters().size(); ++i)
         EXPECT_EQ(values_of(model->named_parameters()[i].second.grad()),
                   values_of(plain->named_parameters()[i].second.grad()));
-      }
-      for (std::size_t i = 0; i < model->named_buffers().size(); ++i) {
+      for (std::size_t i = 0; i < model->named_buffers().size(); ++i)
         EXPECT_EQ(values_of(model->named_buffers()[i].second), values_of(plain->named_buffers()[i].second));
-      }
     }
     EXPECT_EQ(ran, (std::vector<bool>{false, false, true, true, true}));
   });
@@ -150,7 +149,10 @@ TEST_F(DeviceTraining, BatchNormOfAllRanksIsThatOfOneOnTheCpu) {
     EXPECT_LT(largest_difference(batch_norm_over(samples, kGpu), one), 1e-4) << samples.size() << " ranks";
   }
   TrainOptions options = small_run("mlp", "cuda:0");
-  options.sync_batch_norm = options.tf32 = true;
+  options.tf32 = true;
+  test::expect_parts(train_on(1, options).printed, {"products in tf32 by "});
+  tensor::set_float32_products(tensor::Float32Products::Full);
+  options.sync_batch_norm = true;
   EXPECT_EQ(error_of([&] { checked(options); }), "");
 }
 
