@@ -158,19 +158,17 @@ std::string await_table(const MeetingPlace& place, const World& world, const std
 std::string to_line(const RankAddress& address) {
   std::string text;
   for (const std::string& endpoint : address.endpoints) text += (text.empty() ? "" : ",") + endpoint;
-  return text + " " + address.host + " " + address.pid + " " + address.identity + (address.has_ucx ? " ucx " : " - ") +
-         to_text(address.settings);
+  return text + " " + address.host + " " + address.pid + " " + address.identity + " " + to_text(address.settings);
 }
 
 RankAddress from_line(const std::string& line) {
   RankAddress address;
   std::istringstream words(line);
-  std::string endpoints, ucx, settings;
-  words >> endpoints >> address.host >> address.pid >> address.identity >> ucx >> std::ws;
+  std::string endpoints, settings;
+  words >> endpoints >> address.host >> address.pid >> address.identity >> std::ws;
   if (!std::getline(words, settings)) settings.clear();
   address.settings = settings_from(settings);
   address.endpoints = split(endpoints, ',');
-  address.has_ucx = ucx == "ucx";
   if (endpoints.empty() || settings.empty())
     throw Error(ErrorCode::Protocol,
                 "the store holds \"" + printable(line, 200) + "\" where a rank's address should be");
@@ -231,14 +229,13 @@ std::string store_bind_address(const World& world) {
 }
 
 Addresses exchange_addresses(const MeetingPlace& place, const World& world, const std::string& group,
-                             const std::vector<std::string>& endpoints, bool has_ucx, const Settings& settings,
+                             const std::vector<std::string>& endpoints, const Settings& settings,
                              std::chrono::milliseconds timeout, Deadline deadline) {
   Store& store = *place.client;
   std::vector<std::string> keys;
   for (int rank = 0; rank < world.world_size; ++rank) keys.push_back(address_key(group, rank));
   store.set(keys[static_cast<std::size_t>(world.rank)],
-            to_line({endpoints, host_name(), std::to_string(::getpid()), host_identity(), has_ucx, settings}),
-            deadline);
+            to_line({endpoints, host_name(), std::to_string(::getpid()), host_identity(), settings}), deadline);
   const std::int64_t arrived = store.add(group + "/arrived", 1, deadline);
   Addresses addresses{.peers = {}, .hosts = {}, .formation = (arrived - 1) / world.world_size};
   const std::string table_key = group + "/addresses/" + std::to_string(addresses.formation);
@@ -257,7 +254,6 @@ Addresses exchange_addresses(const MeetingPlace& place, const World& world, cons
                                          " ranks");
   refuse_different_settings(world, group, ranks);
   keep_reachable(world.rank, ranks);
-  addresses.all_have_ucx = std::ranges::all_of(ranks, &RankAddress::has_ucx);
   for (const RankAddress& rank : ranks) {
     addresses.peers.push_back({.endpoint = rank.endpoints.front(),
                                .host = rank.host,

@@ -25,8 +25,7 @@ struct RankAddress {
   std::string host;                    // its name, for texts
   std::string pid;
   std::string identity;  // host_identity()
-  bool has_ucx = false;
-  Settings settings{};  // to be compared
+  Settings settings{};   // to be compared
 };
 
 /// One line of words, as it goes through the store. from_line() throws Protocol, quoting what it cannot read.
@@ -65,8 +64,7 @@ std::string store_bind_address(const World& world);
 struct Addresses {
   std::vector<PeerAddress> peers;
   std::vector<std::string> hosts;  // host_identity() of each rank
-  bool all_have_ucx = false;
-  std::int64_t formation = 0;  // how many groups of this name there were before
+  std::int64_t formation = 0;      // how many groups of this name there were before
 };
 
 /// Every rank publishes its address and counts itself; the last one joins all addresses to one table, which the others
@@ -75,7 +73,7 @@ struct Addresses {
 /// Throws Timeout naming the ranks that did not come, PeerLost naming one that came and died, Mismatch where settings
 /// differ, the same text on all ranks; Protocol.
 Addresses exchange_addresses(const MeetingPlace& place, const World& world, const std::string& group,
-                             const std::vector<std::string>& endpoints, bool has_ucx, const Settings& settings,
+                             const std::vector<std::string>& endpoints, const Settings& settings,
                              std::chrono::milliseconds timeout, Deadline deadline);
 
 /// Waits for a key that a rank of this host sets. Throws Timeout, and PeerLost if a rank is gone.

@@ -11,11 +11,8 @@
 #include <tutti/comm/transport/shm/join.h>
 #include <tutti/comm/transport/shm/shm_transport.h>
 #include <tutti/comm/transport/tcp/tcp_transport.h>
-#include <tutti/comm/transport/ucx/ucx_engine.h>
-#include <tutti/comm/wire/local_address.h>
 #include <tutti/comm/wire/printable.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <numeric>
 #include <utility>
@@ -44,59 +41,18 @@ bool outnumber_cpus(int ranks) {
   return processors > 0 && ranks > processors;
 }
 
-std::vector<std::string> interfaces_with(const std::vector<std::string>& addresses) {
-  std::vector<std::string> interfaces;
-  for (const InterfaceAddress& one : interface_addresses())
-    if (std::ranges::find(addresses, one.address) != addresses.end()) interfaces.push_back(one.interface);
-  return interfaces;
-}
-
-/// Before the ranks meet, so that each says so.
-void refuse_missing_ucx(const World& world, const RendezvousOptions& options) {
-  if (options.transport != TransportChoice::Ucx) return;
-  if (options.encrypt)
-    throw Error(ErrorCode::InvalidArgument,
-                rank_text(world) + ": UCX does not encrypt: use --transport auto, or no --encrypt");
-  if (!ucx_refusal().empty())
-    throw Error(ErrorCode::InvalidArgument, rank_text(world) + ": transport ucx: " + ucx_refusal());
-}
-
-/// UCX for what goes between hosts, where it was asked for or has a card; else null, and the log says why.
-std::shared_ptr<BulkEngine> ucx_for(const World& world, const RendezvousOptions& options,
-                                    const std::vector<std::string>& addresses) {
-  const bool is_asked_for = options.transport == TransportChoice::Ucx;
-  const std::vector<std::string> interfaces = interfaces_with(addresses);
-  const bool narrowed = !options.interface.empty() || std::getenv("TUTTI_IFACE") != nullptr;
-  std::vector<std::string> devices = narrowed ? cards_that_are_up(interfaces) : cards_that_are_up();
-  const bool may = options.transport == TransportChoice::Auto && !options.encrypt && !devices.empty();
-  if (!is_asked_for && !(may && world.local_world_size < world.world_size)) return nullptr;
-  if (!ucx_refusal().empty()) {
-    log(LogLevel::Warn, rank_text(world) + " has the card " + devices.front() + ", but uses TCP: " + ucx_refusal());
-    return nullptr;
-  }
-  const std::string why = devices.empty() ? "asked for, no card is up" : "its port is up";
-  if (devices.empty()) devices = interfaces;
-  auto ucx = open_ucx(devices, addresses.front());
-  std::string names;
-  for (const std::string& device : devices) names += (names.empty() ? "" : ", ") + device;
-  log(LogLevel::Info,
-      rank_text(world) + " has " + ucx_version() + " for long payloads between hosts, on " + names + " (" + why + ")");
-  return ucx;
-}
-
 /// Makes the transports of this process, for the group of all ranks and for those split from it. ProcessGroup makes one
 /// group at a time.
 class NetworkFactory final : public TransportFactory {
  public:
   /// `listener`, `store` and `addresses` are empty in a world of one.
   NetworkFactory(World world, TransportChoice choice, std::shared_ptr<Store> store,
-                 std::shared_ptr<TcpListener> listener, Addresses addresses, std::shared_ptr<BulkEngine> bulk)
+                 std::shared_ptr<TcpListener> listener, Addresses addresses)
       : world_(std::move(world)),
         choice_(choice),
         store_(std::move(store)),
         listener_(std::move(listener)),
-        addresses_(std::move(addresses)),
-        bulk_(addresses_.all_have_ucx ? std::move(bulk) : nullptr) {}
+        addresses_(std::move(addresses)) {}
 
   /// Throws InvalidArgument where shared memory was asked for and this rank shares none.
   std::unique_ptr<Transport> make(const GroupMembers& members, Deadline deadline) override {
@@ -150,8 +106,7 @@ class NetworkFactory final : public TransportFactory {
                                                            .group = members.name,
                                                            .job_id = world_.job_id,
                                                            .job_secret = world_.job_secret,
-                                                           .oversubscribed = outnumber_cpus(world_.local_world_size),
-                                                           .bulk = bulk_},
+                                                           .oversubscribed = outnumber_cpus(world_.local_world_size)},
                                        listener_);
     transport->set_peers(std::move(peers));
     return transport;
@@ -161,10 +116,8 @@ class NetworkFactory final : public TransportFactory {
   const TransportChoice choice_;
   const std::shared_ptr<Store> store_;
   const std::shared_ptr<TcpListener> listener_;
-  const Addresses addresses_;  // by rank of the world
-  const std::shared_ptr<BulkEngine> bulk_;
-  // By rank of the world: with this rank.
-  std::vector<bool> shares_memory_ = std::vector<bool>(static_cast<std::size_t>(world_.world_size));
+  const Addresses addresses_;  // by rank of the world, as the next
+  std::vector<bool> shares_memory_ = std::vector<bool>(static_cast<std::size_t>(world_.world_size));  // with this rank
 };
 
 }  // namespace
@@ -175,9 +128,8 @@ TransportChoice transport_choice(const std::string& name) {
   if (chosen.empty() || chosen == "auto") return TransportChoice::Auto;
   if (chosen == "tcp") return TransportChoice::Tcp;
   if (chosen == "shm") return TransportChoice::Shm;
-  if (chosen == "ucx") return TransportChoice::Ucx;
   throw Error(ErrorCode::InvalidArgument, "transport \"" + chosen + "\"" + (name.empty() ? " (TUTTI_TRANSPORT)" : "") +
-                                              " is unknown; known are auto, tcp, shm, ucx");
+                                              " is unknown; known are auto, tcp, shm");
 }
 
 bool encryption_choice(bool option) {
@@ -190,30 +142,26 @@ bool encryption_choice(bool option) {
 }
 
 Meeting rendezvous(const World& world, const std::string& group, const RendezvousOptions& options) {
-  refuse_missing_ucx(world, options);
   const Deadline deadline = Deadline::after(options.timeout);
   const GroupMembers members = everybody(world, group);
   if (world.world_size == 1) {
-    const auto factory =
-        std::make_shared<NetworkFactory>(world, options.transport, nullptr, nullptr, Addresses{}, nullptr);
+    const auto factory = std::make_shared<NetworkFactory>(world, options.transport, nullptr, nullptr, Addresses{});
     return {std::make_shared<HashStore>(), factory->make(members, deadline), factory};
   }
   if (options.encrypt && world.job_secret.empty()) refuse_without_secret(world, group);
   make_room_for_group(group, members.world_ranks.size());
   const auto place = meet(world, deadline);
   std::shared_ptr<Store> store(place, place->client.get());
-  const std::vector<std::string> addresses = addresses_to_publish(
-      world,
-      {.bind_address = options.bind_address, .interface = options.interface, .towards_store = place->local_address});
-  auto ucx = ucx_for(world, options, addresses);
-  const bool has_ucx = ucx != nullptr;
-  const auto listener = std::make_shared<TcpListener>(TcpListenerOptions{
-      .addresses = addresses, .job_id = world.job_id, .job_secret = world.job_secret, .encrypt = options.encrypt});
-  const auto factory =
-      std::make_shared<NetworkFactory>(world, options.transport, store, listener,
-                                       exchange_addresses(*place, world, group, listener->endpoints(), has_ucx,
-                                                          options.settings, options.timeout, deadline),
-                                       std::move(ucx));
+  const auto listener = std::make_shared<TcpListener>(
+      TcpListenerOptions{.addresses = addresses_to_publish(world, {.bind_address = options.bind_address,
+                                                                   .interface = options.interface,
+                                                                   .towards_store = place->local_address}),
+                         .job_id = world.job_id,
+                         .job_secret = world.job_secret,
+                         .encrypt = options.encrypt});
+  const auto factory = std::make_shared<NetworkFactory>(
+      world, options.transport, store, listener,
+      exchange_addresses(*place, world, group, listener->endpoints(), options.settings, options.timeout, deadline));
   auto transport = factory->make(members, deadline);
   log(LogLevel::Info, rank_text(world) + " (" + world.detected_from + ") joined group '" + group + "', listening on " +
                           listener->endpoint() + ", transport " + std::string(transport->name()));

@@ -9,9 +9,6 @@
 namespace tutti::comm {
 namespace {
 
-constexpr std::uint8_t kAcknowledge = 1;
-constexpr std::uint8_t kBulk = 2;
-
 /// A header as it travels: wire_format.md, "Data frames".
 struct WireHeader {
   std::uint16_t magic = 0x5475;  // "uT" in memory order
@@ -20,7 +17,7 @@ struct WireHeader {
   OpKind op{};
   DType dtype{};
   ReduceOp reduce_op{};
-  std::uint8_t flags = 0;
+  std::uint8_t acknowledge = 0;
   std::int32_t root = 0;
   std::uint32_t user_op = 0;
   std::uint64_t group = 0, seq = 0, count = 0, nbytes = 0, id = 0;
@@ -36,12 +33,12 @@ std::string fault_in(const WireHeader& header) {
   if (header.version != kOurs.version)
     return "version " + number(header.version) + " instead of " + number(kOurs.version) +
            "; build both sides from one release";
-  if (header.kind < FrameKind::Collective || header.kind > FrameKind::Greeting)
+  if (header.kind < FrameKind::Collective || header.kind > FrameKind::Rendezvous)
     return "unknown kind " + number(header.kind);
   if (header.op > kLastOpKind) return "unknown operation " + number(header.op);
   if (header.dtype > kLastDType) return "unknown dtype " + number(header.dtype);
   if (header.reduce_op > kLastReduceOp) return "unknown operator " + number(header.reduce_op);
-  if ((header.flags & ~(kAcknowledge | kBulk)) != 0 || (header.reduce_op != ReduceOp::User && header.user_op != 0))
+  if (header.acknowledge > 1 || (header.reduce_op != ReduceOp::User && header.user_op != 0))
     return "reserved bits are not zero";
   if (header.nbytes > kMaxFrameBytes) return "payload of " + std::to_string(header.nbytes) + " bytes is over the limit";
   return {};
@@ -75,12 +72,11 @@ std::string Fingerprint::to_string() const {
 
 FrameBytes encode(const FrameHeader& header) {
   const Fingerprint& call = header.fingerprint;
-  const auto flags = static_cast<std::uint8_t>((header.acknowledge ? kAcknowledge : 0) | (header.bulk ? kBulk : 0));
   return std::bit_cast<FrameBytes>(WireHeader{.kind = header.kind,
                                               .op = call.op,
                                               .dtype = call.dtype,
                                               .reduce_op = call.reduce_op,
-                                              .flags = flags,
+                                              .acknowledge = header.acknowledge,
                                               .root = call.root,
                                               .user_op = call.user_op,
                                               .group = call.group,
@@ -107,8 +103,7 @@ FrameHeader decode_frame(std::span<const std::byte, kFrameHeaderBytes> bytes) {
                           .user_op = wire.user_op},
           .nbytes = wire.nbytes,
           .id = wire.id,
-          .acknowledge = (wire.flags & kAcknowledge) != 0,
-          .bulk = (wire.flags & kBulk) != 0};
+          .acknowledge = wire.acknowledge != 0};
 }
 
 }  // namespace tutti::comm

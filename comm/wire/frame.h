@@ -19,7 +19,6 @@ enum class FrameKind : std::uint8_t {
   RequestToSend = 3,  // announces a large one; no payload
   ClearToSend = 4,    // answer of the receiver that has a buffer for it; no payload
   Rendezvous = 5,     // the large message itself
-  Greeting = 6,       // a connection's first, where payloads go another way, too: how (transport/tcp/bulk.h)
 };
 
 /// Stands for the root in an all_reduce_rounded, which is an all_reduce otherwise.
@@ -50,7 +49,6 @@ struct FrameHeader {
   std::uint64_t id = 0;      // collectives: index of this message between these two ranks in this operation;
                              // point-to-point: number of the message, unique per sender and receiver
   bool acknowledge = false;  // TCP: frames behind this one may be held back until it is (tcp/packet_sharing.h)
-  bool bulk = false;         // TCP: the payload comes another way (tcp/bulk.h)
 };
 
 inline constexpr std::size_t kFrameHeaderBytes = 56;

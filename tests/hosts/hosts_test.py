@@ -212,49 +212,6 @@ class Failures(HostsTest):
         self.meet(hosts, "10.7.0.1")
 
 
-class Ucx(HostsTest):
-    LIBRARY = "/usr/lib/" + os.uname().machine + "-linux-gnu/libucp.so.0"
-    CHOSEN = {"TUTTI_TRANSPORT": "ucx", "UCX_TLS": "tcp,self"}
-
-    def setUp(self):
-        super().setUp()
-        if not os.path.exists(self.LIBRARY):
-            self.skipTest(self.LIBRARY + " is not installed")
-
-    def test_it_carries_long_payloads_and_a_killed_rank_is_named_at_once(self):
-        hosts = self.two_hosts()
-        ranks = start_ranks(hosts, [FAULT_RANK, "60000", "loop", "all_reduce_large"], "10.7.0.1", self.CHOSEN)
-        for rank in ranks:
-            self.assertIsNotNone(rank.wait_for("beat 2"), outputs(ranks))
-        self.assert_says(ranks[0].output, "UCX 1", "on eth0 (asked for, no card is up)", " via tcp+ucx\n")
-        ranks[1].kill()
-        begin = time.monotonic()
-        self.assertEqual(ranks[0].wait(20), 1, outputs(ranks))
-        self.assertLess(time.monotonic() - begin, 2)
-        self.assertRegex(ranks[0].output, r"failed after \d+ ms: .*lost rank 1 \(beta, pid \d+, 10.7.0.2:\d+\): "
-                                          "(its process closed the connection|rank 1 .* is gone)")
-
-    def test_an_unplugged_host_is_named_within_the_deadline(self):
-        alpha, beta = self.two_hosts()
-        ranks = start_ranks([alpha, beta], [FAULT_RANK, "2000", "loop", "all_reduce_large"], "10.7.0.1", self.CHOSEN)
-        for rank in ranks:
-            self.assertIsNotNone(rank.wait_for("beat 2"), outputs(ranks))
-        beta.unplug()
-        begin = time.monotonic()
-        self.assertEqual(wait_all(ranks), [1, 1], outputs(ranks))
-        self.assertLess(time.monotonic() - begin, 20)
-        self.assertRegex(ranks[0].output, r"failed after \d+ ms: .*rank 1 \(beta, pid \d+, 10.7.0.2:\d+\)")
-
-    def test_where_it_is_missing_it_is_said_what_to_install(self):
-        hosts = self.two_hosts()
-        for host in hosts:
-            host.file(self.LIBRARY, "no library\n")
-        said = self.refuse(hosts, "10.7.0.1", self.CHOSEN)
-        for output in said:
-            self.assert_says(output, "transport ucx: UCX is not installed", "apt-get install libucx0")
-        self.meet(hosts, "10.7.0.1")  # and without it nothing changes
-
-
 if __name__ == "__main__":
     why = why_not()
     if why:

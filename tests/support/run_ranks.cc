@@ -3,7 +3,6 @@
 #include <tutti/comm/transport/shm/join.h>
 #include <tutti/comm/transport/shm/shm_transport.h>
 #include <tutti/comm/transport/tcp/tcp_transport.h>
-#include <tutti/comm/transport/ucx/ucx_engine.h>
 #include <tutti/comm/wire/handshake.h>
 #include <tutti/tests/support/in_threads.h>
 #include <tutti/tests/support/inproc_transport.h>
@@ -12,7 +11,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
 #include <numeric>
 #include <stdexcept>
@@ -27,7 +25,6 @@ struct Hosts {
   bool share_memory = false;
   bool encrypt = false;
   bool far = false;  // as if no two ranks shared a cache
-  bool ucx = false;
 
   std::string name(int rank) const {
     return of_rank.empty() ? "localhost" : "host" + std::to_string(of_rank.at(static_cast<std::size_t>(rank)));
@@ -35,8 +32,7 @@ struct Hosts {
 };
 
 Hosts hosts_of(Net net, int world_size, const std::vector<int>& hosts) {
-  if (net == Net::Tcp || net == Net::Tls || net == Net::Ucx)
-    return {hosts, false, net == Net::Tls, /*far=*/false, net == Net::Ucx};
+  if (net == Net::Tcp || net == Net::Tls) return {hosts, false, net == Net::Tls};
   const bool mixed = net == Net::Mixed || net == Net::MixedTls;
   Hosts shared{{}, true, net == Net::MixedTls, net == Net::FarShm};
   for (int rank = 0; rank < world_size && mixed; ++rank) shared.of_rank.push_back(rank / 2);
@@ -102,14 +98,11 @@ class LoopbackFactory final : public comm::TransportFactory {
   comm::TcpTransportOptions options() const {
     return {.job_secret = "a secret of tests",
             .encrypt = hosts_.encrypt,
-            .oversubscribed = world_size_ > comm::allowed_processors(),
-            .bulk = bulk_,
-            .bulk_from = 4096};  // short, so that many go that way
+            .oversubscribed = world_size_ > comm::allowed_processors()};
   }
 
   const int world_size_;
   const Hosts hosts_;
-  const std::shared_ptr<comm::BulkEngine> bulk_ = hosts_.ucx ? comm::open_ucx({"lo"}, "127.0.0.1") : nullptr;
   const std::shared_ptr<comm::Store> store_;
   const std::shared_ptr<comm::TcpListener> listener_;
   std::vector<comm::PeerAddress> addresses_;
@@ -137,14 +130,8 @@ std::unique_ptr<comm::Transport> world_transport(comm::TransportFactory& factory
 }  // namespace
 
 std::string name(Net net) {
-  constexpr const char* kNames[] = {"Inproc", "Tcp", "Shm", "Mixed", "Tls", "MixedTls", "FarShm", "Ucx"};
+  constexpr const char* kNames[] = {"Inproc", "Tcp", "Shm", "Mixed", "Tls", "MixedTls", "FarShm"};
   return kNames[static_cast<int>(net)];
-}
-
-std::vector<Net> available(std::vector<Net> nets) {
-  static const std::string refusal = comm::ucx_refusal();
-  if (!refusal.empty() && std::erase(nets, Net::Ucx) > 0) std::printf("Ucx is left out: %s\n", refusal.c_str());
-  return nets;
 }
 
 std::vector<std::shared_ptr<comm::TransportFactory>> make_factories(Net net, int world_size,

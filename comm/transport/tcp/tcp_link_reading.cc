@@ -47,11 +47,8 @@ void TcpLink::fill() {
 
 const FrameHeader* TcpLink::peek() {
   if (!current_) {
-    if (!open() || !is_met() || !find_header()) return nullptr;
+    if (!open() || !find_header()) return nullptr;
     take_header();
-    if (current_->kind == FrameKind::Greeting || (current_->bulk && !channel_))
-      throw Error(ErrorCode::Protocol, "from " + describe_() + ": a frame of UCX: do all ranks use it?");
-    if (current_->bulk) channel_->expect(current_->nbytes);
   }
   return &*current_;
 }
@@ -77,7 +74,6 @@ bool TcpLink::find_header() {
 }
 
 std::size_t TcpLink::read(void* into, std::size_t nbytes) {
-  if (reads_bulk()) return read_bulk(into, nbytes);
   auto* target = static_cast<std::byte*>(into);
   const std::size_t wanted = std::min<std::uint64_t>(nbytes, payload_left_);
   std::size_t got = 0;

@@ -23,16 +23,12 @@ TcpListenerOptions listener_options(const TcpTransportOptions& options) {
 TcpTransport::TcpTransport(const TcpTransportOptions& options, std::shared_ptr<TcpListener> listener)
     : options_(options),
       listener_(listener ? std::move(listener) : std::make_shared<TcpListener>(listener_options(options))) {
-  BulkUse channel{.open = {}, .from = options_.bulk_from};
-  if (options_.bulk) channel.open = [this] { return bulk().open(); };
   for (int peer = 0; peer < options_.world_size; ++peer) {
     const auto named = [this, peer] { return describe(peer); };
     const auto opener = options_.rank > peer ? TcpLink::Opener::This : TcpLink::Opener::Peer;
-    collective_.emplace_back(peer, opener, connector(peer, ConnectionKind::Collective), named, collectives_run_ahead_,
-                             channel);
+    collective_.emplace_back(peer, opener, connector(peer, ConnectionKind::Collective), named, collectives_run_ahead_);
     for (const auto kind : {ConnectionKind::Messages, ConnectionKind::Answers})
-      links(kind).emplace_back(peer, TcpLink::Opener::Either, connector(peer, kind), named, messages_run_ahead_,
-                               channel);
+      links(kind).emplace_back(peer, TcpLink::Opener::Either, connector(peer, kind), named, messages_run_ahead_);
   }
   listener_->join({.self = identity(ConnectionKind::Collective),
                    .admit = [this](const PeerIdentity& peer) { return admit(peer); },
@@ -41,20 +37,6 @@ TcpTransport::TcpTransport(const TcpTransportOptions& options, std::shared_ptr<T
 }
 
 TcpTransport::~TcpTransport() { close(); }
-
-BulkWorker& TcpTransport::bulk() {
-  std::call_once(bulk_made_, [this] {
-    bulk_ = options_.bulk->make_worker([this] { wake(); });
-    bulk_in_use_.store(bulk_.get());
-  });
-  return *bulk_;
-}
-
-bool TcpTransport::service() {
-  BulkWorker* const worker = bulk_in_use_;
-  if (worker != nullptr) worker->progress();
-  return listener_->service();
-}
 
 void TcpTransport::set_peers(std::vector<PeerAddress> peers) {
   peers_ = std::move(peers);
@@ -164,16 +146,10 @@ void TcpTransport::wait_also(std::span<Link* const> links, std::span<pollfd> mor
       timeout = std::chrono::milliseconds(0);
     }
   }
-  BulkWorker* const worker = bulk_in_use_;
-  if (worker != nullptr) polled.push_back({worker->prepare_to_sleep(timeout), POLLIN, 0});
   polled.insert(polled.end(), more.begin(), more.end());
   const int ready = ::poll(polled.data(), polled.size(), static_cast<int>(timeout.count()));
   const bool others_sleep = --sleepers_ > 0;
   if (ready < 0 && errno != EINTR) throw_errno("poll", errno);
-  if (worker != nullptr) {
-    if (ready == 0) worker->nothing_came();
-    worker->progress();
-  }
   if (ready <= 0) {
     service();  // handshakes have time limits of their own
     return;

@@ -9,14 +9,12 @@
 
 #include <poll.h>
 #include <tutti/comm/transport/doorbell.h>
-#include <tutti/comm/transport/tcp/bulk.h>
 #include <tutti/comm/transport/tcp/tcp_link.h>
 #include <tutti/comm/transport/tcp/tcp_listener.h>
 
 #include <atomic>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -29,10 +27,8 @@ struct TcpTransportOptions {
   std::string job_id = "default";
   std::string job_secret;
   std::string bind_address = "127.0.0.1";
-  bool encrypt = false;                // TLS on every connection
-  bool oversubscribed = false;         // more ranks on this host than CPUs
-  std::shared_ptr<BulkEngine> bulk{};  // of long payloads; on all ranks of the group or none
-  std::size_t bulk_from = kBulkBytes;
+  bool encrypt = false;                                          // TLS on every connection
+  bool oversubscribed = false;                                   // more ranks on this host than CPUs
   std::chrono::milliseconds handshake_limit{10'000};             // tcp_listener.h
   std::chrono::milliseconds group_limit{std::chrono::hours(1)};  // tcp_listener.h
 };
@@ -64,7 +60,7 @@ class TcpTransport final : public Transport {
   Link& collective(int peer) override { return collective_[static_cast<std::size_t>(peer)]; }
   Link& messages(int peer) override { return messages_[static_cast<std::size_t>(peer)]; }
   Link& answers(int peer) override { return answers_[static_cast<std::size_t>(peer)]; }
-  bool service() override;
+  bool service() override { return listener_->service(); }
   void wait(std::span<Link* const> links, std::chrono::milliseconds timeout) override;
   /// The same, and until something happens on one of `more`, whose revents are filled in.
   void wait_also(std::span<Link* const> links, std::span<pollfd> more, std::chrono::milliseconds timeout);
@@ -72,8 +68,7 @@ class TcpTransport final : public Transport {
   void close() override;
   std::string describe(int peer) const override;
   std::vector<int> hosts() const override;  // by the names of the hosts
-  std::string_view name() const override { return is_encrypted() ? "tcp+tls" : has_bulk() ? "tcp+ucx" : "tcp"; }
-  bool has_bulk() const { return options_.bulk != nullptr; }
+  std::string_view name() const override { return is_encrypted() ? "tcp+tls" : "tcp"; }
   bool is_encrypted() const { return listener_->tls() != nullptr; }
   bool oversubscribed() const override { return options_.oversubscribed; }
 
@@ -88,16 +83,12 @@ class TcpTransport final : public Transport {
   std::string objection(const PeerIdentity& peer) const;
   bool admit(const PeerIdentity& peer);
   void adopt(const PeerIdentity& peer, ByteStream socket);
-  BulkWorker& bulk();  // made when the first link opens
 
   const TcpTransportOptions options_;
   Doorbell doorbell_;
   std::atomic<int> sleepers_{0};                 // threads in wait()
   const std::shared_ptr<TcpListener> listener_;  // outlives the links: their sockets belong to its context
   std::vector<PeerAddress> peers_;
-  std::once_flag bulk_made_;
-  std::shared_ptr<BulkWorker> bulk_;  // outlives the links: their channels belong to it
-  std::atomic<BulkWorker*> bulk_in_use_{nullptr};
   RunsAhead collectives_run_ahead_;
   RunsAhead messages_run_ahead_;
   std::deque<TcpLink> collective_;
