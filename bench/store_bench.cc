@@ -1,7 +1,6 @@
 // Round trips to a store server on this host, and in a file. Run: build/release/bin/store_bench
 #include <benchmark/benchmark.h>
 #include <tutti/comm/store/file_store.h>
-#include <tutti/comm/store/hash_store.h>
 #include <tutti/comm/store/tcp_store.h>
 #include <tutti/comm/store/tcp_store_server.h>
 #include <unistd.h>
@@ -9,15 +8,13 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <thread>
-#include <vector>
 
 namespace tutti::comm {
 namespace {
 
 Deadline soon() { return Deadline::after(std::chrono::seconds(60)); }
 
-/// A server on loopback and any number of clients of it.
+/// A server on loopback and its clients; crowds of them: store_scale.
 struct Setup {
   TcpStoreServer server{TcpStoreServerOptions{.job_secret = "bench"}};
 
@@ -52,12 +49,6 @@ void tcp_add(benchmark::State& state) {
 }
 BENCHMARK(tcp_add)->UseRealTime()->Unit(benchmark::kMicrosecond);
 
-void hash_add(benchmark::State& state) {
-  HashStore store;
-  for (auto _ : state) benchmark::DoNotOptimize(store.add("n", 1, soon()));
-}
-BENCHMARK(hash_add);
-
 /// A file in the system's temporary folder, removed at the end.
 void file_add(benchmark::State& state) {
   const auto folder = std::filesystem::temp_directory_path();
@@ -67,33 +58,6 @@ void file_add(benchmark::State& state) {
   std::filesystem::remove(path);
 }
 BENCHMARK(file_add)->UseRealTime()->Unit(benchmark::kMicrosecond);
-
-void tcp_connect(benchmark::State& state) {
-  const Setup setup;
-  for (auto _ : state) benchmark::DoNotOptimize(setup.client());
-}
-BENCHMARK(tcp_connect)->UseRealTime()->Unit(benchmark::kMicrosecond);
-
-/// All clients count themselves and wait for the last; one iteration is one barrier.
-void tcp_barrier(benchmark::State& state) {
-  const Setup setup;
-  const auto clients = state.range(0);
-  std::vector<std::unique_ptr<TcpStore>> stores;
-  for (std::int64_t i = 0; i < clients; ++i) stores.push_back(setup.client());
-  std::int64_t round = 0;
-  for (auto _ : state) {
-    const std::string name = "barrier" + std::to_string(round++);
-    std::vector<std::thread> threads;
-    for (const auto& store : stores) {
-      threads.emplace_back([&] {
-        if (store->add(name, 1, soon()) == clients) store->set(name + "/done", "", soon());
-        store->get(name + "/done", soon());
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-  }
-}
-BENCHMARK(tcp_barrier)->Arg(2)->Arg(16)->Arg(64)->UseRealTime()->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace tutti::comm

@@ -27,22 +27,14 @@ std::string request(StoreOp op, std::uint32_t id, const StoreBody& body) {
 std::string mixed_batch(int number, int depth) {
   const std::string key = "client/" + std::to_string(number);
   const std::string counter = key + "/n";
+  const StoreRequest kinds[] = {{StoreOp::Set, {0, {key, "0123456789abcdef"}}},
+                                {StoreOp::Get, {0, {"shared"}}},
+                                {StoreOp::Add, {1, {counter}}},
+                                {StoreOp::Check, {0, {"shared"}}}};
   std::string batch;
   for (int i = 0; i < depth; ++i) {
-    const auto id = static_cast<std::uint32_t>(i);
-    switch ((number + i) % 4) {
-      case 0:
-        batch += request(StoreOp::Set, id, {0, {key, "0123456789abcdef"}});
-        break;
-      case 1:
-        batch += request(StoreOp::Get, id, {0, {"shared"}});
-        break;
-      case 2:
-        batch += request(StoreOp::Add, id, {1, {counter}});
-        break;
-      default:
-        batch += request(StoreOp::Check, id, {0, {"shared"}});
-    }
+    const auto& [op, body] = kinds[(number + i) % 4];
+    batch += request(op, static_cast<std::uint32_t>(i), body);
   }
   return batch;
 }
@@ -74,7 +66,7 @@ bool StoreSwarm::receive_some(Client& client) {
   return count > 0;
 }
 
-bool StoreSwarm::take_reply(Client& client, Reply& reply) {
+bool StoreSwarm::take_reply(Client& client, std::int64_t& number) {
   const auto bytes = std::as_bytes(std::span(client.in));
   if (bytes.size() < kStoreHeaderBytes) return false;
   const StoreHeader header = decode_store_header(bytes.first<kStoreHeaderBytes>());
@@ -85,19 +77,19 @@ bool StoreSwarm::take_reply(Client& client, Reply& reply) {
     const std::string why = body.strings.empty() ? "no text" : std::string(body.strings[0]);
     throw Error(ErrorCode::Protocol, "the store answered with status " + std::to_string(header.code) + ": " + why);
   }
-  reply.number = body.number;
+  number = body.number;
   client.in.erase(client.in.begin(), client.in.begin() + static_cast<std::ptrdiff_t>(message_bytes));
   return true;
 }
 
-StoreSwarm::Reply StoreSwarm::receive_one(Client& client, Deadline deadline) {
-  Reply reply;
-  while (!take_reply(client, reply)) {
+std::int64_t StoreSwarm::receive_one(Client& client, Deadline deadline) {
+  std::int64_t number = 0;
+  while (!take_reply(client, number)) {
     if (receive_some(client)) continue;
     if (!poll_until(client.socket.get(), POLLIN, deadline))
       throw Error(ErrorCode::Timeout, "the store does not answer");
   }
-  return reply;
+  return number;
 }
 
 void StoreSwarm::barrier(const std::string& name, std::int64_t total, Deadline deadline) {
@@ -105,7 +97,7 @@ void StoreSwarm::barrier(const std::string& name, std::int64_t total, Deadline d
   const std::string arrive = request(StoreOp::Add, 1, {1, {name}}) + request(StoreOp::Wait, 2, {0, {done}});
   for (Client& client : clients_) send_all(client, arrive, deadline);
   for (Client& client : clients_) {
-    if (receive_one(client, deadline).number != total) continue;
+    if (receive_one(client, deadline) != total) continue;
     send_all(client, request(StoreOp::Set, 3, {0, {done, ""}}), deadline);
     receive_one(client, deadline);  // the wait's and the set's, in either order
   }
@@ -148,11 +140,9 @@ std::uint64_t StoreSwarm::hammer(int depth, std::chrono::milliseconds duration) 
     for (const epoll_event& event : std::span(events).first(static_cast<std::size_t>(std::max(ready, 0)))) {
       Client& client = clients_[event.data.u64];
       push(client);
-      while (receive_some(client)) {
-        for (Reply reply; take_reply(client, reply); ++answered) --client.unanswered;
-      }
-      if (client.unanswered > 0) continue;
-      if (client.batch.empty()) continue;
+      while (receive_some(client))
+        for (std::int64_t number; take_reply(client, number); ++answered) --client.unanswered;
+      if (client.unanswered > 0 || client.batch.empty()) continue;
       if (over) {
         client.batch.clear();
         --busy;

@@ -46,13 +46,10 @@ class StoreSwarm {
     int unanswered = 0;         // of this turn's requests
     std::vector<char> in = {};  // bytes of replies, not yet whole
   };
-  struct Reply {
-    std::int64_t number = 0;
-  };
 
   void send_all(Client& client, const std::string& bytes, comm::Deadline deadline);
-  Reply receive_one(Client& client, comm::Deadline deadline);
-  static bool take_reply(Client& client, Reply& reply);
+  std::int64_t receive_one(Client& client, comm::Deadline deadline);  // the number in the reply
+  static bool take_reply(Client& client, std::int64_t& number);
   static bool receive_some(Client& client);
   static void push(Client& client);
 
