@@ -34,10 +34,13 @@ std::string name_of(const RankAddress& rank) { return rank.host + ", pid " + ran
 
 /// A loopback address is of no use to ranks of other hosts. All ranks decide alike here.
 void refuse_loopback_across_hosts(int self, const std::vector<RankAddress>& ranks) {
+  std::vector<std::string> networks;
+  for (const RankAddress& rank : ranks) networks.push_back(network_of(rank.identity));
+  if (std::ranges::all_of(networks, [&](const std::string& one) { return one == networks.front(); })) return;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     if (!std::ranges::all_of(ranks[rank].endpoints, is_loopback_endpoint)) continue;
     for (std::size_t other = 0; other < ranks.size(); ++other) {
-      if (network_of(ranks[other].identity) == network_of(ranks[rank].identity)) continue;
+      if (networks[other] == networks[rank]) continue;
       throw Error(ErrorCode::System, "rank " + std::to_string(self) + "/" + std::to_string(ranks.size()) + ": rank " +
                                          std::to_string(rank) + " (host " + ranks[rank].host + ") listens on " +
                                          ranks[rank].endpoints.front() + " only, which rank " + std::to_string(other) +

@@ -6,6 +6,7 @@
 #include <tutti/comm/wire/local_address.h>
 
 #include <cerrno>
+#include <chrono>
 
 #include "store_test_support.h"
 
@@ -194,6 +195,13 @@ TEST(RankAddresses, LoopbackIsEnoughForProcessesOfOneNetworkOnly) {
                   "only, which rank 1 (host host-other:0:1:9) cannot reach"},
                  [&] { keep_reachable(self, apart); });
   }
+}
+
+TEST(RankAddresses, ThoseOfManyRanksAreLookedThroughOnce) {
+  std::vector<RankAddress> ranks(30'000, rank_at({"127.0.0.1:5"}, "boot:0:1:9"));
+  const auto begin = std::chrono::steady_clock::now();
+  keep_reachable(0, ranks);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));  // each with each: minutes
 }
 
 TEST(RankAddresses, TheStoreListensWhereItIsToldUnlessThatIsAName) {

@@ -95,6 +95,7 @@ bool TcpLink::open() {
     socket_ = std::exchange(handed_over_, std::nullopt);
     if (!socket_) return false;
   }
+  buffer_ = std::make_unique<ReadBuffer>();
   fd_ = socket_->native_handle();
   is_near_ = stays_on_this_host(socket_->socket());
   sharing_ = PacketSharing(packet_bytes(fd_));

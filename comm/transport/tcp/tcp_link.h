@@ -109,7 +109,8 @@ class TcpLink final : public Link {
 
   static constexpr std::size_t kReadAheadBytes = 1024;  // behind a long payload: the next header, and maybe its payload
 
-  alignas(64) std::array<std::byte, 8 * 1024> buffer_;  // the kernel copies faster to aligned
+  struct alignas(64) ReadBuffer : std::array<std::byte, 8 * 1024> {};  // the kernel copies faster to aligned
+  std::unique_ptr<ReadBuffer> buffer_;                                 // with the connection: most peers have none
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   std::optional<FrameHeader> current_;

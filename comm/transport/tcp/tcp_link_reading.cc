@@ -37,12 +37,12 @@ void TcpLink::acknowledge(bool more_came) {
 void TcpLink::fill() {
   if (end_of_stream_) return;
   if (begin_ == end_) begin_ = end_ = 0;
-  if (begin_ > 0 && buffer_.size() - end_ < kFrameHeaderBytes) {
-    std::memmove(buffer_.data(), buffer_.data() + begin_, buffered());
+  if (begin_ > 0 && buffer_->size() - end_ < kFrameHeaderBytes) {
+    std::memmove(buffer_->data(), buffer_->data() + begin_, buffered());
     end_ -= begin_;
     begin_ = 0;
   }
-  end_ += receive(asio::buffer(buffer_.data() + end_, buffer_.size() - end_));
+  end_ += receive(asio::buffer(buffer_->data() + end_, buffer_->size() - end_));
 }
 
 const FrameHeader* TcpLink::peek() {
@@ -54,7 +54,7 @@ const FrameHeader* TcpLink::peek() {
 }
 
 void TcpLink::take_header() {
-  const auto header = std::span<const std::byte, kFrameHeaderBytes>(buffer_.data() + begin_, kFrameHeaderBytes);
+  const auto header = std::span<const std::byte, kFrameHeaderBytes>(buffer_->data() + begin_, kFrameHeaderBytes);
   try {
     current_ = decode_frame(header);
   } catch (const Error& error) {
@@ -79,7 +79,7 @@ std::size_t TcpLink::read(void* into, std::size_t nbytes) {
   std::size_t got = 0;
   const auto take_buffered = [&] {
     const std::size_t more = std::min(wanted - got, buffered());
-    if (more > 0) std::memcpy(target + got, buffer_.data() + begin_, more);
+    if (more > 0) std::memcpy(target + got, buffer_->data() + begin_, more);
     begin_ += more;
     got += more;
   };
@@ -89,7 +89,7 @@ std::size_t TcpLink::read(void* into, std::size_t nbytes) {
       begin_ = end_ = 0;  // the buffer is empty here: all of it was read
       const std::size_t left = wanted - got;
       const std::size_t came = receive(std::array<asio::mutable_buffer, 2>{
-          asio::buffer(target + got, left), asio::buffer(buffer_.data(), kReadAheadBytes)});
+          asio::buffer(target + got, left), asio::buffer(buffer_->data(), kReadAheadBytes)});
       end_ = came > left ? came - left : 0;
       got += std::min(came, left);
     } else {
