@@ -6,8 +6,7 @@
     tests/labs/submissions.py --show LAB/NAME            print a wrong submission as it is handed in
 
 right/LAB.cc must earn full marks. wrong/LAB/NAME.diff (right/LAB.cc with a mistake made in it), wrong/LAB/NAME.cc and
-harmful/NAME.cc must get the diagnosis, and the text, of their line in expected.txt. Harmful ones are graded as solutions of the
-lab barrier; nothing of theirs may be left on this machine. Ends with status 1 if anything is otherwise.
+harmful/NAME.diff must get the diagnosis, and the text, of their line in expected.txt. Harmful ones are made in right/barrier.cc; nothing of theirs may be left on this machine. Ends with status 1 if anything is otherwise.
 """
 
 import ctypes
@@ -31,7 +30,7 @@ LONGEST_OUTPUT = 100_000
 def submissions(group):
     """(key in expected.txt, lab, source file) of each submission of a group."""
     if group == "harmful":
-        return [(f"harmful/{path.stem}", "barrier", path) for path in sorted((HERE / "harmful").glob("*.cc"))]
+        return [(f"harmful/{path.stem}", "barrier", path) for path in sorted((HERE / "harmful").iterdir())]
     wrong = [(f"{group}/{path.stem}", group, path) for path in sorted((HERE / "wrong" / group).iterdir())]
     return [(f"{group}/right", group, HERE / "right" / f"{group}.cc"), *wrong]
 

@@ -143,7 +143,7 @@ def main():
         sixteen, _ = show(tutti, folder, "reduce", labs / "right" / "reduce.cc", "--ranks", "16", "--root", "3")
         looks_right(browser, sixteen, "reduce16", screens)
 
-        broken, said = show(tutti, folder, "reduce", labs / "harmful" / "does_not_compile.cc", status=1)
+        broken, said = show(tutti, folder, "barrier", labs / "harmful" / "does_not_compile.diff", status=1)
         check("error" in said, f"the compiler's messages are missing: {said}")
         browser.open(broken, 1280, 900)
         check("could not be run" in browser.evaluate(TEXT), "the page does not say that it does not compile")
