@@ -36,11 +36,14 @@ def submissions(group):
 
 
 def text_of(source, lab):
-    """What is handed in. Each hunk of a .diff follows a line "@@", and its lines are found once in right/LAB.cc, wherever that is."""
+    """What is handed in. Each hunk of a .diff follows a line "@@", and its lines are found once in right/LAB.cc, wherever that is.
+    A comment that begins with "right/OTHER.cc: " names another lab's right solution in its place."""
     text = source.read_text(encoding="utf-8")
     if source.suffix != ".diff":
         return text
     comment, *hunks = text.split("@@\n")
+    if other := re.match(r"right/(\w+)\.cc: ", comment):
+        lab, comment = other[1], comment[other.end() :]
     result = (HERE / "right" / f"{lab}.cc").read_text(encoding="utf-8")
     for hunk in hunks:
         old, new = ("".join(line[1:] or "\n" for line in hunk.splitlines(True) if line[0] != sign) for sign in "+-")
