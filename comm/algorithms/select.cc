@@ -20,8 +20,8 @@ void require_known(std::string_view name) {
     if (entry.name == name) return;
     if (listed.insert(entry.name).second) known += (known.empty() ? "" : ", ") + std::string(entry.name);
   }
-  throw Error(ErrorCode::InvalidArgument,
-              "unknown algorithm \"" + std::string(name) + "\"; known are " + known + ", or \"\" to choose by size");
+  throw Error(ErrorCode::InvalidArgument, "unknown algorithm \"", name, "\"; known are ", known,
+              ", or \"\" to choose by size");
 }
 
 /// What brackets from the left; not in the table, because none is taken for its speed.
@@ -126,8 +126,8 @@ std::string_view choose(const Problem& problem, std::size_t element_bytes, const
   }
   if (best != nullptr) return best->name;
   if (by_measurement) return choose(problem, element_bytes);  // what was measured does not fit this world
-  throw Error(ErrorCode::InvalidArgument,
-              "algorithm for " + std::string(name(problem.op)) + ": a point-to-point message has no schedule");
+  throw Error(ErrorCode::InvalidArgument, "algorithm for ", name(problem.op),
+              ": a point-to-point message has no schedule");
 }
 
 Schedule select(const Problem& problem, std::size_t element_bytes, std::string_view name, const Tuning* tuning) {
@@ -138,9 +138,8 @@ Schedule select(const Problem& problem, std::size_t element_bytes, std::string_v
     return select(in_order, element_bytes, name, tuning);
   }
   if (!problem.hosts.empty() && problem.hosts.size() != static_cast<std::size_t>(problem.world_size)) {
-    throw Error(ErrorCode::InvalidArgument, "a world of " + std::to_string(problem.world_size) +
-                                                " ranks needs as many hosts, found " +
-                                                std::to_string(problem.hosts.size()));
+    throw Error(ErrorCode::InvalidArgument, "a world of ", problem.world_size, " ranks needs as many hosts, found ",
+                problem.hosts.size());
   }
   if (!name.empty()) require_known(name);
   if (problem.left_fold && problem.world_size > 2 && is_reduction(problem.op))

@@ -24,42 +24,43 @@ constexpr std::string_view kProcessors = "processors ";  // what is published in
 
 std::string key_of(const std::string& group) { return group + "/tuning"; }
 
-[[noreturn]] void refuse(const std::string& why) { throw Error(ErrorCode::InvalidArgument, why); }
+template <typename... Parts>
+[[noreturn]] void refuse(const Parts&... text) {
+  throw Error(ErrorCode::InvalidArgument, text...);
+}
 
 /// Units of a millionth of a second (or a billionth), to a thousandth of the unit: what is read back is what was
 /// written.
 double in_units(double value, double unit) { return std::round(value / unit * 1e3) / 1e3; }
 
 const Json& member(const Json& object, const char* key) {
-  if (!object.is_object() || !object.contains(key)) refuse(std::string("key \"") + key + "\" is missing");
+  if (!object.is_object() || !object.contains(key)) refuse("key \"", key, "\" is missing");
   return object.at(key);
 }
 
 double number(const Json& object, const char* key, double least) {
   const Json& value = member(object, key);
-  if (!value.is_number()) refuse(std::string("\"") + key + "\" is no number but " + value.dump());
+  if (!value.is_number()) refuse("\"", key, "\" is no number but ", value.dump());
   const double result = value.get<double>();
-  if (!std::isfinite(result) || result < least || result > kLargestNumber)
-    refuse(std::string("\"") + key + "\" is " + value.dump());
+  if (!std::isfinite(result) || result < least || result > kLargestNumber) refuse("\"", key, "\" is ", value.dump());
   return result;
 }
 
 int whole_number(const Json& object, const char* key) {
   const double value = number(object, key, 1);
-  if (value != std::floor(value) || value > 1e9)
-    refuse(std::string("\"") + key + "\" is " + member(object, key).dump());
+  if (value != std::floor(value) || value > 1e9) refuse("\"", key, "\" is ", member(object, key).dump());
   return static_cast<int>(value);
 }
 
 std::string text(const Json& object, const char* key) {
   const Json& value = member(object, key);
-  if (!value.is_string()) refuse(std::string("\"") + key + "\" is no text but " + value.dump());
+  if (!value.is_string()) refuse("\"", key, "\" is no text but ", value.dump());
   return value.get<std::string>();
 }
 
 const Json& list(const Json& object, const char* key) {
   const Json& value = member(object, key);
-  if (!value.is_array()) refuse(std::string("\"") + key + "\" is no list");
+  if (!value.is_array()) refuse("\"", key, "\" is no list");
   return value;
 }
 
@@ -67,7 +68,7 @@ OpKind op_named(const std::string& text) {
   for (int i = 0; i <= static_cast<int>(kLastOpKind); ++i) {
     if (name(static_cast<OpKind>(i)) == text) return static_cast<OpKind>(i);
   }
-  refuse("there is no operation \"" + text + "\"");
+  refuse("there is no operation \"", text, "\"");
 }
 
 NetworkModel parse_model(const Json& object) {
@@ -83,14 +84,13 @@ Tuning::Row parse_row(const Json& object) {
                   static_cast<std::size_t>(number(object, "bytes", 1)), number(object, "us", 0) * 1e-6};
   const auto names = algorithms::names_for(row.op);
   if (std::find(names.begin(), names.end(), row.algorithm) == names.end()) {
-    refuse("there is no algorithm \"" + row.algorithm + "\" for " + std::string(name(row.op)));
+    refuse("there is no algorithm \"", row.algorithm, "\" for ", name(row.op));
   }
   return row;
 }
 
 std::string describe(const TuningPlace& place) {
-  return std::to_string(place.world_size) + " ranks on " + std::to_string(place.hosts) + " host(s) over " +
-         place.transport;
+  return joined(place.world_size, " ranks on ", place.hosts, " host(s) over ", place.transport);
 }
 
 std::string read_text(const std::string& path) {
@@ -109,12 +109,12 @@ std::string usable_text(const std::string& path, const TuningPlace& here) {
     const std::string content = read_text(path);
     const Tuning tuning = parse_tuning(content);
     if (tuning.place != here) {
-      refuse("it was measured with " + describe(tuning.place) + ", but this group has " + describe(here) +
+      refuse("it was measured with ", describe(tuning.place), ", but this group has ", describe(here),
              "; measure again with `tutti tune`");
     }
     return content;
   } catch (const Error& error) {
-    log(LogLevel::Warn, "tuning file " + path + " is not used: " + error.what());
+    log(LogLevel::Warn, "tuning file ", path, " is not used: ", error.what());
     return {};
   }
 }
@@ -165,8 +165,8 @@ Tuning parse_tuning(const std::string& text_of_file) {
   if (object.is_discarded()) refuse("it is not JSON");
   const int version = whole_number(object, "tutti_tuning");
   if (version != kTuningVersion) {
-    refuse("it has version " + std::to_string(version) + ", this program reads version " +
-           std::to_string(kTuningVersion) + "; measure again with `tutti tune`");
+    refuse("it has version ", version, ", this program reads version ", kTuningVersion,
+           "; measure again with `tutti tune`");
   }
   Tuning tuning;
   tuning.host = text(object, "host");
@@ -198,7 +198,7 @@ std::shared_ptr<const Tuning> published_tuning(Store& store, const std::string& 
     content = store.get(key_of(group), deadline);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::Timeout) throw;
-    throw Error(ErrorCode::Timeout, "rank 0 has not said which tuning file it uses: " + std::string(error.what()));
+    throw Error(ErrorCode::Timeout, "rank 0 has not said which tuning file it uses: ", error.what());
   }
   if (content.empty()) return nullptr;
   if (!content.starts_with(kProcessors)) return std::make_shared<const Tuning>(parse_tuning(content));
@@ -206,7 +206,7 @@ std::shared_ptr<const Tuning> published_tuning(Store& store, const std::string& 
   const char* const end = content.data() + content.size();
   const auto [stop, error] = std::from_chars(content.data() + kProcessors.size(), end, shared.processors);
   if (error != std::errc() || stop != end || shared.processors < 1)
-    throw Error(ErrorCode::Protocol, "rank 0 has published \"" + content + "\" instead of a number of processors");
+    throw Error(ErrorCode::Protocol, "rank 0 has published \"", content, "\" instead of a number of processors");
   return std::make_shared<const Tuning>(shared);
 }
 

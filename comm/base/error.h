@@ -4,6 +4,8 @@
 // Thread-safety: values, like std::runtime_error.
 #pragma once
 
+#include <tutti/comm/base/text.h>
+
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -29,6 +31,9 @@ std::string_view name(ErrorCode code);
 class Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& text) : std::runtime_error(text), code_(code) {}
+  /// The text is that of joined().
+  template <typename... Parts>
+  requires(sizeof...(Parts) > 1) Error(ErrorCode code, const Parts&... parts) : Error(code, joined(parts...)) {}
   ErrorCode code() const noexcept { return code_; }
 
  private:

@@ -4,6 +4,8 @@
 // replaced as a whole and must itself be thread-safe.
 #pragma once
 
+#include <tutti/comm/base/text.h>
+
 #include <functional>
 #include <string>
 #include <string_view>
@@ -19,6 +21,11 @@ using LogSink = std::function<void(LogLevel, std::string_view line)>;
 void set_log_sink(LogSink sink);
 
 void log(LogLevel level, std::string_view line);
+/// The line is that of joined().
+template <typename... Parts>
+requires(sizeof...(Parts) > 1) void log(LogLevel level, const Parts&... parts) {
+  log(level, std::string_view(joined(parts...)));
+}
 
 /// The default sink, for a sink that adds to it.
 void log_to_stderr(LogLevel level, std::string_view line);

@@ -1,5 +1,6 @@
 #include <sched.h>
 #include <tutti/comm/base/processors.h>
+#include <tutti/comm/base/text.h>
 
 #include <algorithm>
 #include <fstream>
@@ -8,7 +9,7 @@
 namespace tutti::comm {
 namespace {
 
-std::string caches_of(int cpu) { return "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cache/"; }
+std::string caches_of(int cpu) { return joined("/sys/devices/system/cpu/cpu", cpu, "/cache/"); }
 
 // sysconf(_SC_LEVEL3_CACHE_SIZE) gives the sum over all caches of that level instead.
 std::size_t read_last_cache() {

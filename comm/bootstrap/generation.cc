@@ -38,8 +38,8 @@ std::optional<int> number_at(Store& control, const std::string& key, Deadline de
   if (!control.check({&key, 1}, deadline)) return std::nullopt;
   const std::string text = control.get(key, deadline);
   if (const auto number = decimal<int>(text); number && *number >= 0) return number;
-  throw Error(ErrorCode::Protocol, "the control store's key " + key + " holds \"" + printable(text, 80) +
-                                       "\", which no launcher of this version writes");
+  throw Error(ErrorCode::Protocol, "the control store's key ", key, " holds \"", printable(text, 80),
+              "\", which no launcher of this version writes");
 }
 
 /// Lines "<worker> <why>"; none where the key is not there.
@@ -57,9 +57,7 @@ std::optional<int> newest_in(Store& control, Deadline deadline) { return number_
 
 }  // namespace
 
-std::string WorkerId::text() const {
-  return std::to_string(node) + "." + std::to_string(slot) + "." + std::to_string(incarnation);
-}
+std::string WorkerId::text() const { return joined(node, ".", slot, ".", incarnation); }
 
 WorkerId WorkerId::from_text(const std::string& text) {
   std::vector<int> numbers;
@@ -68,8 +66,8 @@ WorkerId WorkerId::from_text(const std::string& text) {
   WorkerId id;
   if (numbers.size() == 3) id = {numbers[0], numbers[1], numbers[2]};
   if (numbers.size() != 3 || id.text() != text) {
-    throw Error(ErrorCode::InvalidArgument,
-                "worker id '" + printable(text, 80) + "': expected NODE.SLOT.INCARNATION, as in 0.3.1");
+    throw Error(ErrorCode::InvalidArgument, "worker id '", printable(text, 80),
+                "': expected NODE.SLOT.INCARNATION, as in 0.3.1");
   }
   return id;
 }
@@ -85,8 +83,8 @@ Generation generation_from_text(const std::string& text) {
     if (whole && result.number >= 0 && result.first_size >= 1 && !result.workers.empty()) return result;
   } catch (const std::exception&) {
   }
-  throw Error(ErrorCode::Protocol, "the control store's record of a generation is \"" + printable(text, 400) +
-                                       "\", which no launcher of this version writes");
+  throw Error(ErrorCode::Protocol, "the control store's record of a generation is \"", printable(text, 400),
+              "\", which no launcher of this version writes");
 }
 
 std::optional<World> place_in(const Generation& generation, const std::string& worker, const std::string& job_secret) {
@@ -114,8 +112,7 @@ std::optional<World> place_in(const Generation& generation, const std::string& w
 void publish_generation(Store& control, const Generation& generation, Deadline deadline) {
   const std::optional<int> newest = newest_in(control, deadline);
   if (newest && *newest >= generation.number) {
-    throw Error(ErrorCode::InvalidArgument, "generation " + std::to_string(generation.number) +
-                                                " cannot follow generation " + std::to_string(*newest));
+    throw Error(ErrorCode::InvalidArgument, "generation ", generation.number, " cannot follow generation ", *newest);
   }
   const std::vector<std::string> keys{generation_key(generation.number), kNewestKey};
   const std::vector<std::string> values{to_text(generation), std::to_string(generation.number)};
@@ -152,13 +149,13 @@ std::unique_ptr<GenerationMember> GenerationMember::from_environment(Deadline de
   if (!control || control->empty()) return nullptr;
   const auto worker = environment("TUTTI_WORKER");
   if (!worker) {
-    throw Error(ErrorCode::InvalidArgument, "TUTTI_CONTROL is set to '" + printable(*control, 80) +
-                                                "' but TUTTI_WORKER is not; an elastic launcher sets both");
+    throw Error(ErrorCode::InvalidArgument, "TUTTI_CONTROL is set to '", printable(*control, 80),
+                "' but TUTTI_WORKER is not; an elastic launcher sets both");
   }
   const auto place = parse_host_and_port(*control);
   if (!place) {
-    throw Error(ErrorCode::InvalidArgument, "TUTTI_CONTROL is '" + printable(*control, 80) +
-                                                "', but must be HOST:PORT of an elastic launcher's control store");
+    throw Error(ErrorCode::InvalidArgument, "TUTTI_CONTROL is '", printable(*control, 80),
+                "', but must be HOST:PORT of an elastic launcher's control store");
   }
   const std::string secret = job_secret(environment);
   TcpStoreOptions options;
@@ -185,9 +182,8 @@ World GenerationMember::next(Deadline deadline) {
     }
     if (had_place_) break;  // else it was started before its first generation
   }
-  throw Error(ErrorCode::Aborted, "worker " + worker_ + " has no place in generation " +
-                                      std::to_string(present_.number) +
-                                      ": the launcher took it for lost and the job goes on without it");
+  throw Error(ErrorCode::Aborted, "worker ", worker_, " has no place in generation ", present_.number,
+              ": the launcher took it for lost and the job goes on without it");
 }
 
 void GenerationMember::leave(const std::string& reason, Deadline deadline) {

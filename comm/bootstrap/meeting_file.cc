@@ -67,10 +67,10 @@ std::uint64_t start_of(long pid) {
 }
 
 [[noreturn]] void cannot_meet_in(const std::string& verb, const std::string& path, int error_number) {
-  throw Error(ErrorCode::System, "cannot " + verb + " the file " + path +
-                                     ", in which the ranks are to meet: " + errno_text(error_number) +
-                                     "; name another folder that all hosts see by TUTTI_MEET_DIR, or set MASTER_ADDR "
-                                     "and MASTER_PORT");
+  throw Error(ErrorCode::System, "cannot ", verb, " the file ", path,
+              ", in which the ranks are to meet: ", errno_text(error_number),
+              "; name another folder that all hosts see by TUTTI_MEET_DIR, or set MASTER_ADDR "
+              "and MASTER_PORT");
 }
 
 /// The file's bytes, at most kLongestFile; nothing if it is not there.
@@ -131,8 +131,8 @@ Reading decode_announcement(std::string_view text, std::string_view job_secret, 
 
 std::string text_of(const Announcement& announcement) {
   const std::int64_t age = std::time(nullptr) - announcement.time;
-  return "rank 0 of job '" + announcement.job + "' (pid " + std::to_string(announcement.pid) + " on host " +
-         announcement.host + ", " + (age < 0 ? "by a clock that is ahead" : std::to_string(age) + " s ago") + ")";
+  return joined("rank 0 of job '", announcement.job, "' (pid ", announcement.pid, " on host ", announcement.host, ", ",
+                age < 0 ? "by a clock that is ahead" : std::to_string(age) + " s ago", ")");
 }
 
 bool is_running_here(const Announcement& announcement) {
@@ -148,9 +148,9 @@ std::optional<MeetingFile::Found> MeetingFile::look() const {
   found.reading = decode_announcement(*content, secret_, found.announcement);
   switch (found.reading) {
     case Reading::Foreign:
-      throw Error(ErrorCode::Protocol, "the ranks are to meet in " + path_ + ", but that file holds something else: " +
-                                           quote_bytes(std::as_bytes(std::span(*content))) +
-                                           "; remove it, or name another folder by TUTTI_MEET_DIR");
+      throw Error(ErrorCode::Protocol, "the ranks are to meet in ", path_,
+                  ", but that file holds something else: ", quote_bytes(std::as_bytes(std::span(*content))),
+                  "; remove it, or name another folder by TUTTI_MEET_DIR");
     case Reading::HalfWritten:
       found.state = "it is half written";
       break;
@@ -171,10 +171,10 @@ void MeetingFile::publish(const Announcement& announcement) const {
   if (const auto found = look()) {
     const Announcement& old = found->announcement;
     if (found->reading == Reading::Whole && old.pid != announcement.pid && is_running_here(old))
-      throw Error(ErrorCode::InvalidArgument, "the ranks are to meet in " + path_ +
-                                                  ", but there another job is meeting: " + text_of(old) +
-                                                  " still runs; give each job a TUTTI_JOB_ID of its own");
-    log(LogLevel::Info, path_ + " was left by an earlier run and is replaced: " + found->state);
+      throw Error(ErrorCode::InvalidArgument, "the ranks are to meet in ", path_,
+                  ", but there another job is meeting: ", text_of(old),
+                  " still runs; give each job a TUTTI_JOB_ID of its own");
+    log(LogLevel::Info, path_, " was left by an earlier run and is replaced: ", found->state);
   }
   const int error = create_private_file(path_, encode_announcement(announcement, secret_), /*replace=*/true);
   if (error != 0) cannot_meet_in("write", path_, error);

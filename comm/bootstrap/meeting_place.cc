@@ -51,7 +51,7 @@ void leave(std::shared_ptr<TcpStoreServer> server, const std::string& where) {
   const Deadline deadline = Deadline::after(kLastToGo);
   if (server->close_when_unused(deadline)) return;
   if (deadline.expired())
-    log(LogLevel::Warn, where + " ends, though some ranks are still connected to it");
+    log(LogLevel::Warn, where, " ends, though some ranks are still connected to it");
   else
     served().kept.insert(std::move(server));
 }
@@ -95,7 +95,7 @@ std::shared_ptr<MeetingPlace> meet(const World& world, Deadline deadline) {
   if (!world.store_file.empty()) return meet_in_file(world, deadline);
   if (world.invitation.empty() && world.meeting_file.empty()) return meet_at_server(world, deadline);
   auto place = meet_at_published_server(world, deadline);
-  log(LogLevel::Info, rank_text(world) + " (" + world.detected_from + ") has reached " + place->where);
+  log(LogLevel::Info, rank_text(world), " (", world.detected_from, ") has reached ", place->where);
   return place;
 }
 

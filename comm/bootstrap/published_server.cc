@@ -50,14 +50,13 @@ std::pair<std::shared_ptr<TcpStoreServer>, Announcement> start_server(const Worl
 /// Throws InvalidArgument if the announcement is of a job of another size, System if no other host can reach it.
 void check_usable(const World& world, const Announcement& announcement) {
   if (announcement.world_size != world.world_size)
-    throw Error(ErrorCode::InvalidArgument, rank_text(world) + " has found " + text_of(announcement) + ", which has " +
-                                                std::to_string(announcement.world_size) +
-                                                " ranks: not this job; give each job a TUTTI_JOB_ID of its own");
+    throw Error(ErrorCode::InvalidArgument, rank_text(world), " has found ", text_of(announcement), ", which has ",
+                announcement.world_size, " ranks: not this job; give each job a TUTTI_JOB_ID of its own");
   const std::string& first = announcement.addresses.front();
   if (is_loopback_address(first) && network_of(host_identity()) != network_of(announcement.identity))
-    throw Error(ErrorCode::System, rank_text(world) + ": " + text_of(announcement) +
-                                       " has no route to other hosts, so it listens on " + first +
-                                       ", which this host cannot reach; set MASTER_ADDR and MASTER_PORT");
+    throw Error(ErrorCode::System, rank_text(world), ": ", text_of(announcement),
+                " has no route to other hosts, so it listens on ", first,
+                ", which this host cannot reach; set MASTER_ADDR and MASTER_PORT");
 }
 
 /// Tries the announcement's addresses in turn, ever longer, until `deadline`: one that drops packets must not use up
@@ -135,25 +134,24 @@ class Seeker {
       refused_ = nonce;
       refused_since_ = Clock::now();
     } else if (Clock::now() - refused_since_ >= kBelieved) {
-      throw Error(code,
-                  rank_text(world_) + " cannot meet rank 0 by the announcement in " + file_.where() + ": " + state_);
+      throw Error(code, rank_text(world_), " cannot meet rank 0 by the announcement in ", file_.where(), ": ", state_);
     }
   }
 
   void report() {
     if (reported_ || Clock::now() - start_ < kReportAfter) return;
     reported_ = true;
-    log(LogLevel::Warn, rank_text(world_) + " (" + world_.detected_from +
-                            ") waits for rank 0 to publish its address in " + file_.where() + ": " + state_);
+    log(LogLevel::Warn, rank_text(world_), " (", world_.detected_from, ") waits for rank 0 to publish its address in ",
+        file_.where(), ": ", state_);
   }
 
   [[noreturn]] void give_up() const {
     const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-    throw Error(ErrorCode::Timeout, rank_text(world_) + " (" + world_.detected_from +
-                                        "): rank 0's address was not found in " + file_.where() + " within " +
-                                        std::to_string(static_cast<int>(seconds + 0.5)) + " s: " + state_ +
-                                        ". Did rank 0 start, and is this folder the same on all hosts? If not, set "
-                                        "TUTTI_MEET_DIR to one that is, or MASTER_ADDR and MASTER_PORT");
+    throw Error(ErrorCode::Timeout, rank_text(world_), " (", world_.detected_from,
+                "): rank 0's address was not found in ", file_.where(), " within ", static_cast<int>(seconds + 0.5),
+                " s: ", state_,
+                ". Did rank 0 start, and is this folder the same on all hosts? If not, set "
+                "TUTTI_MEET_DIR to one that is, or MASTER_ADDR and MASTER_PORT");
   }
 
   using Clock = std::chrono::steady_clock;
@@ -227,8 +225,7 @@ std::shared_ptr<MeetingPlace> meet_by_invitation(const World& world, Deadline de
 }  // namespace
 
 std::string invite(int world_size, bool one_host, const Environment& environment) {
-  if (world_size < 1)
-    throw Error(ErrorCode::InvalidArgument, "an invitation for " + std::to_string(world_size) + " ranks; one is least");
+  if (world_size < 1) throw Error(ErrorCode::InvalidArgument, "an invitation for ", world_size, " ranks; one is least");
   const std::string known = environment("TUTTI_JOB_SECRET").value_or("");
   World world;
   world.world_size = world_size;
@@ -245,7 +242,7 @@ std::string invite(int world_size, bool one_host, const Environment& environment
 bool is_invitation(std::string_view text) { return text.starts_with(kInvitation); }
 
 World invited_world(const WorldOptions& options, const Environment& environment) {
-  const auto refuse = [](ErrorCode code, const std::string& why) { throw Error(code, "the ranks' invitation " + why); };
+  const auto refuse = [](ErrorCode code, const std::string& why) { throw Error(code, "the ranks' invitation ", why); };
   const std::string text = options.store->substr(std::string_view(kInvitation).size());
   const std::size_t colon = text.find(':');
   World world;
@@ -263,9 +260,9 @@ World invited_world(const WorldOptions& options, const Environment& environment)
   world.rank = options.rank.value_or(-1);
   world.world_size = options.world_size.value_or(-1);
   if (world.rank < 0 || world.rank >= announcement.world_size || world.world_size != announcement.world_size)
-    refuse(ErrorCode::InvalidArgument, "is for " + std::to_string(announcement.world_size) +
-                                           " ranks, but this one says it is rank " + std::to_string(world.rank) +
-                                           " of " + std::to_string(world.world_size) + " (-1: not set)");
+    refuse(ErrorCode::InvalidArgument,
+           joined("is for ", announcement.world_size, " ranks, but this one says it is rank ", world.rank, " of ",
+                  world.world_size, " (-1: not set)"));
   const bool one_host = is_loopback_address(announcement.addresses.front());
   world.local_rank = one_host ? world.rank : 0;
   world.local_world_size = one_host ? world.world_size : 1;

@@ -1,4 +1,3 @@
-#include <tutti/comm/base/error.h>
 #include <tutti/comm/base/format.h>
 #include <tutti/comm/bootstrap/world_settings.h>
 #include <tutti/comm/wire/printable.h>
@@ -9,8 +8,8 @@ WorldSettings::WorldSettings(const WorldOptions& options, const Environment& env
   const auto add = [&](const char* name, const std::optional<std::string>& option) {
     const auto value = environment_(name);
     if (option && value && *option != *value)
-      refuse_world("the option for " + std::string(name) + " is " + shown_value(*option) +
-                   ", but the environment has " + name + "=" + shown_value(*value) + "; drop one of the two");
+      refuse_world("the option for ", name, " is ", shown_value(*option), ", but the environment has ", name, "=",
+                   shown_value(*value), "; drop one of the two");
     if (option) options_[name] = *option;
   };
   const auto add_number = [&](const char* name, const std::optional<int>& option) {
@@ -37,7 +36,7 @@ std::optional<std::string> WorldSettings::find(const std::string& name) const {
 std::optional<std::string> WorldSettings::text(const std::string& name) const {
   auto value = find(name);
   if (value && value->empty())
-    refuse_world(name + " is set but empty (found: " + found_ + "); unset it or give it a value");
+    refuse_world(name, " is set but empty (found: ", found_, "); unset it or give it a value");
   return value;
 }
 
@@ -53,7 +52,7 @@ void WorldSettings::demand(std::initializer_list<const char*> names, const std::
     if (!has(name)) missing += (missing.empty() ? "" : ", ") + std::string(name);
   if (!missing.empty())
     refuse_world(
-        purpose + "; missing: " + missing + "; " + listing() +
+        purpose, "; missing: ", missing, "; ", listing(),
         ". Set what is missing, start the ranks by a launcher (tutti run), or unset the others to run one rank");
 }
 
@@ -70,12 +69,9 @@ std::string WorldSettings::source() const {
   return found_any() ? "explicit options, and " + names_ + " in the environment" : "explicit options";
 }
 
-void refuse_world(const std::string& text) { throw Error(ErrorCode::InvalidArgument, text); }
-
 int whole_number(const std::string& name, const std::string& written, int least, int most, const std::string& remedy) {
   if (const auto value = decimal<int>(written); value && *value >= least && *value <= most) return *value;
-  refuse_world(name + "=" + shown_value(written) + " is no whole number in " + std::to_string(least) + ".." +
-               std::to_string(most) + remedy);
+  refuse_world(name, "=", shown_value(written), " is no whole number in ", least, "..", most, remedy);
 }
 
 std::optional<std::pair<std::string, std::uint16_t>> parse_host_and_port(const std::string& text) {
@@ -87,9 +83,7 @@ std::optional<std::pair<std::string, std::uint16_t>> parse_host_and_port(const s
   return std::pair(bracketed ? text.substr(1, colon - 2) : text.substr(0, colon), *port);
 }
 
-std::string rank_text(const World& world) {
-  return "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size);
-}
+std::string rank_text(const World& world) { return joined("rank ", world.rank, "/", world.world_size); }
 
 std::string shown_value(const std::string& value) { return '"' + printable(value, 200) + '"'; }
 

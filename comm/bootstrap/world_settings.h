@@ -4,6 +4,7 @@
 // An object refers to the environment that it was made with. Thread-safety: none.
 #pragma once
 
+#include <tutti/comm/base/error.h>
 #include <tutti/comm/bootstrap/world.h>
 
 #include <cstdint>
@@ -48,7 +49,10 @@ class WorldSettings {
   std::string names_;
 };
 
-[[noreturn]] void refuse_world(const std::string& text);  // InvalidArgument
+template <typename... Parts>
+[[noreturn]] void refuse_world(const Parts&... text) {
+  throw Error(ErrorCode::InvalidArgument, text...);
+}
 
 /// `written`, the value of `name`, as a number in [least, most]; else throws InvalidArgument, with `remedy` at the end.
 int whole_number(const std::string& name, const std::string& written, int least, int most, const std::string& remedy);

@@ -28,10 +28,9 @@ struct Limit {
 constexpr Limit kSettings[] = {{"rank", 0, 1 << 20}, {"step", 0, 1e15}, {"factor", 1, 1000}, {"ms", 0, 600'000}};
 
 [[noreturn]] void refuse(const std::string& text, const std::string& why) {
-  throw Error(ErrorCode::InvalidArgument,
-              "chaos \"" + printable(text, 200) + "\": " + why +
-                  "; known are kill:rank=R,step=S freeze:rank=R,step=S slow:rank=R,factor=F[,step=S] "
-                  "delay:rank=R,ms=M[,step=S]");
+  throw Error(ErrorCode::InvalidArgument, "chaos \"", printable(text, 200), "\": ", why,
+              "; known are kill:rank=R,step=S freeze:rank=R,step=S slow:rank=R,factor=F[,step=S] "
+              "delay:rank=R,ms=M[,step=S]");
 }
 
 /// A whole number but for `factor`; within the setting's bounds.

@@ -54,7 +54,7 @@ std::string FailureMonitor::report(const std::string& cause) noexcept {
   try {
     return store_->compare_set(key("failure"), "", cause, Deadline::after(kReportLimit));
   } catch (const std::exception& error) {
-    log(LogLevel::Debug, prefix_ + "could not record the failure: " + error.what());
+    log(LogLevel::Debug, prefix_, "could not record the failure: ", error.what());
     return cause;
   }
 }
@@ -63,7 +63,7 @@ std::optional<Error> FailureMonitor::find_cause(std::span<const int> awaited) {
   if (const auto cause = read(key("failure"))) return Error(ErrorCode::Aborted, *cause);
   for (int rank : awaited)
     if (const auto lost = read(kLostKeyPrefix + std::to_string(world_rank(rank))))
-      return Error(ErrorCode::PeerLost, "lost " + describe_(rank) + ": " + *lost);
+      return Error(ErrorCode::PeerLost, "lost ", describe_(rank), ": ", *lost);
   return std::nullopt;
 }
 
@@ -77,8 +77,7 @@ void FailureMonitor::explain_loss(const Error& error, std::span<const int> suspe
   try {
     while (!(cause = find_cause(suspects)) && !deadline.expired()) std::this_thread::sleep_for(kPollEvery);
   } catch (const Error& unreachable) {
-    throw Error(error.code(),
-                std::string(error.what()) + "; whether it was the first to fail is not known: " + unreachable.what());
+    throw Error(error.code(), error.what(), "; whether it was the first to fail is not known: ", unreachable.what());
   }
   throw Error(cause ? *cause : error);
 }
@@ -111,8 +110,8 @@ void FailureMonitor::publish_wait(const Fingerprint& operation, std::span<const 
   for (int rank : awaited) {
     const auto other = read_waiting(rank);
     if (other && operation.seq != 0 && other->seq == operation.seq && other->operation != operation.to_string())
-      throw Error(ErrorCode::Mismatch, short_name(rank_) + " called " + operation.to_string() + ", but " +
-                                           describe_(rank) + " called " + other->operation);
+      throw Error(ErrorCode::Mismatch, short_name(rank_), " called ", operation.to_string(), ", but ", describe_(rank),
+                  " called ", other->operation);
   }
 }
 

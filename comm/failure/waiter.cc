@@ -95,15 +95,14 @@ void Waiter::consult(Clock::duration waited, std::span<const int> awaited) {
   }
   if (waited < report_after_ || reported_) return;
   reported_ = true;
-  log(LogLevel::Warn, monitor_.prefix() + operation_.to_string() + " has been waiting for " +
-                          rank_list(monitor_, awaited) + " for " + seconds_text(waited));
+  log(LogLevel::Warn, monitor_.prefix(), operation_.to_string(), " has been waiting for ", rank_list(monitor_, awaited),
+      " for ", seconds_text(waited));
 }
 
 void Waiter::time_out(std::span<const int> awaited) {
   const auto waited = std::chrono::steady_clock::now() - start_;
-  throw Error(ErrorCode::Timeout, "timed out after " + seconds_text(waited) + " of waiting for " +
-                                      rank_list(monitor_, awaited) + ": " +
-                                      monitor_.diagnose(operation_, awaited, std::move(reports_)));
+  throw Error(ErrorCode::Timeout, "timed out after ", seconds_text(waited), " of waiting for ",
+              rank_list(monitor_, awaited), ": ", monitor_.diagnose(operation_, awaited, std::move(reports_)));
 }
 
 }  // namespace tutti::comm

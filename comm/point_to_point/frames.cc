@@ -82,7 +82,7 @@ bool PointToPoint::progress_sends(int peer) {
     if (!header) return false;
     const auto announced = announced_.find({peer, header->id});
     if (header->kind != FrameKind::ClearToSend || announced == announced_.end())
-      throw Error(ErrorCode::Protocol, "unexpected answer from " + monitor_.describe(peer));
+      throw Error(ErrorCode::Protocol, "unexpected answer from ", monitor_.describe(peer));
     answers.read(nullptr, 0);
     const RequestPtr request = announced->second;
     const std::uint64_t id = announced->first.second;
@@ -107,14 +107,13 @@ bool PointToPoint::begin_arrival(int peer, const FrameHeader& header) {
   if (header.kind == FrameKind::Rendezvous) {
     const auto expected = expected_.find({peer, header.id});
     if (expected == expected_.end() || expected->second->data.nbytes() != header.nbytes)
-      throw Error(ErrorCode::Protocol, monitor_.describe(peer) + " sent a message that nobody has asked for");
+      throw Error(ErrorCode::Protocol, monitor_.describe(peer), " sent a message that nobody has asked for");
     arrival.request = expected->second;
     expected_.erase(expected);
   } else if (!eager && !announcement) {
-    throw Error(ErrorCode::Protocol, "unexpected frame from " + monitor_.describe(peer) + ": " +
-                                         header.fingerprint.to_string() + ", kind " +
-                                         std::to_string(static_cast<int>(header.kind)) + ", with " +
-                                         std::to_string(header.nbytes) + " bytes");
+    throw Error(ErrorCode::Protocol, "unexpected frame from ", monitor_.describe(peer), ": ",
+                header.fingerprint.to_string(), ", kind ", static_cast<int>(header.kind), ", with ", header.nbytes,
+                " bytes");
   } else if (RequestPtr receive = take_posted(peer, header.fingerprint)) {
     if (announcement) clear_to_send(peer, header, receive);
     if (eager) arrival.request = receive;
@@ -158,8 +157,8 @@ bool PointToPoint::same_message(const Fingerprint& ours, const Fingerprint& sent
 
 void PointToPoint::check_same(const Request& receive, int peer, const Fingerprint& sent) const {
   if (same_message(receive.fingerprint, sent)) return;
-  throw Error(ErrorCode::Mismatch, monitor_.short_name(rank_) + " called " + receive.fingerprint.to_string() +
-                                       ", but " + monitor_.describe(peer) + " called " + sent.to_string());
+  throw Error(ErrorCode::Mismatch, monitor_.short_name(rank_), " called ", receive.fingerprint.to_string(), ", but ",
+              monitor_.describe(peer), " called ", sent.to_string());
 }
 
 /// Gives an unexpected message to `receive`; what is still to arrive of its payload goes there directly.
@@ -179,8 +178,8 @@ void PointToPoint::claim(const Unexpected& message, const RequestPtr& receive) {
 
 void PointToPoint::clear_to_send(int peer, const FrameHeader& announced, const RequestPtr& receive) {
   if (!expected_.emplace(std::pair(peer, announced.id), receive).second)
-    throw Error(ErrorCode::Protocol, monitor_.describe(peer) + " announced message " + std::to_string(announced.id) +
-                                         " a second time while its payload was awaited");
+    throw Error(ErrorCode::Protocol, monitor_.describe(peer), " announced message ", announced.id,
+                " a second time while its payload was awaited");
   post(transport_.answers(peer), {FrameKind::ClearToSend, announced.fingerprint, 0, announced.id}, nullptr, nullptr);
 }
 

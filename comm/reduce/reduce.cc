@@ -286,9 +286,9 @@ void reduce_into(void* target, const void* incoming, std::size_t count, DType dt
     op.combine(spare.data(), target, count, dtype);
     std::memcpy(target, spare.data(), nbytes);
   } catch (const std::exception& error) {
-    throw Error(ErrorCode::Operator, "the operator '" + op.name + "' threw: " + error.what());
+    throw Error(ErrorCode::Operator, "the operator '", op.name, "' threw: ", error.what());
   } catch (...) {
-    throw Error(ErrorCode::Operator, "the operator '" + op.name + "' threw something that is no std::exception");
+    throw Error(ErrorCode::Operator, "the operator '", op.name, "' threw something that is no std::exception");
   }
 }
 

@@ -128,7 +128,7 @@ void Announcements::wait_until(const std::function<bool()>& ready, int index) {
       if (ready()) return;  // what it did before it left counts
       const std::string why =
           neighbours_.gone(self_) ? "this rank has closed its connections" : neighbours_.reason(index);
-      monitor_.explain_loss(Error(ErrorCode::PeerLost, "lost " + transport_.describe(peer) + ": " + why), awaited);
+      monitor_.explain_loss(Error(ErrorCode::PeerLost, "lost ", transport_.describe(peer), ": ", why), awaited);
     }
     if (waiter.should_block())
       waiter.block([&](std::chrono::milliseconds timeout) { neighbours_.sleep(ready, {index}, timeout); }, awaited);
@@ -168,9 +168,8 @@ void Announcements::compare(const Turn& theirs, int index) const {
   }
   const std::string before =
       our_call == their_call ? ", but after an operation that had another name or root there than here" : "";
-  throw Error(ErrorCode::Mismatch, "rank " + std::to_string(transport_.rank()) + " called " + our_call.to_string() +
-                                       ", but " + monitor_.describe(neighbours_.rank_of(index)) + " called " +
-                                       their_call.to_string() + before);
+  throw Error(ErrorCode::Mismatch, "rank ", transport_.rank(), " called ", our_call.to_string(), ", but ",
+              monitor_.describe(neighbours_.rank_of(index)), " called ", their_call.to_string(), before);
 }
 
 }  // namespace tutti::comm

@@ -29,8 +29,8 @@ void require_memory(std::size_t bytes) {
     known = known || name == "MemAvailable:";
   }
   if (known && bytes / 1024 > free_kib)
-    throw Error(ErrorCode::System, "a buffer of " + std::to_string(bytes) + " bytes: this host has " +
-                                       std::to_string(free_kib) + " KiB of memory and swap left");
+    throw Error(ErrorCode::System, "a buffer of ", bytes, " bytes: this host has ", free_kib,
+                " KiB of memory and swap left");
 }
 
 std::shared_ptr<std::byte> ordinary(std::size_t bytes) {
@@ -78,9 +78,8 @@ std::shared_ptr<std::byte> RegisteredHeap::allocate(std::size_t bytes) {
   const auto free = std::ranges::find_if(files, [](const SharedFile& file) { return !file.data(); });
   if (free == files.end()) {
     if (!std::exchange(registry_->warned, true))
-      log(LogLevel::Warn,
-          "all " + std::to_string(kAllocations) +
-              " registered buffers of a group are in use: further ones are ordinary memory, which is copied");
+      log(LogLevel::Warn, "all ", kAllocations,
+          " registered buffers of a group are in use: further ones are ordinary memory, which is copied");
     return ordinary(bytes);
   }
   *free = SharedFile::create("tutti-buffer", bytes, /*populate=*/true);
@@ -111,16 +110,14 @@ std::byte* RegisteredHeap::resolve(int index, std::uint64_t description, std::si
   const auto entry = static_cast<std::size_t>(description >> kOffsetBits);
   const std::uint64_t offset = description & kOffsetMask;
   const RankState& owner = neighbours_->segment().state(index);
-  const auto whose = [&] {
-    return "registered buffer " + std::to_string(entry) + " of rank " + std::to_string(neighbours_->rank_of(index));
-  };
-  if (entry >= kAllocations) throw Error(ErrorCode::Protocol, whose() + ": there is no such entry");
+  const auto whose = [&] { return joined("registered buffer ", entry, " of rank ", neighbours_->rank_of(index)); };
+  if (entry >= kAllocations) throw Error(ErrorCode::Protocol, whose(), ": there is no such entry");
   const AllocationEntry& listed = owner.allocations[entry];
   const std::uint64_t id = listed.id.load(std::memory_order_acquire);
   if (id == 0 || offset > listed.bytes || listed.bytes - offset < bytes)
-    throw Error(ErrorCode::Protocol, whose() +
-                                         " was announced, but is not there or too short: was it freed during an "
-                                         "operation?");
+    throw Error(ErrorCode::Protocol, whose(),
+                " was announced, but is not there or too short: was it freed during an "
+                "operation?");
   auto& mappings = mappings_[static_cast<std::size_t>(index)];
   if (mappings.size() <= entry) mappings.resize(entry + 1);
   Mapping& mapping = mappings[entry];

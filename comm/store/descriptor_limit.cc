@@ -46,11 +46,9 @@ void raise_descriptor_limit(std::size_t count, const std::string& what) {
   raise_to(needed);
   const rlimit limit = current_limit();
   if (limit.rlim_cur >= needed) return;
-  throw Error(ErrorCode::System,
-              what + " needs " + std::to_string(needed) + " open descriptors (" + std::to_string(count) +
-                  " more than now), but this process may have " + std::to_string(limit.rlim_cur) + " (hard limit " +
-                  std::to_string(limit.rlim_max) +
-                  "): raise RLIMIT_NOFILE (ulimit -Hn, /etc/security/limits.conf, or LimitNOFILE= of its service)");
+  throw Error(ErrorCode::System, what, " needs ", needed, " open descriptors (", count,
+              " more than now), but this process may have ", limit.rlim_cur, " (hard limit ", limit.rlim_max,
+              "): raise RLIMIT_NOFILE (ulimit -Hn, /etc/security/limits.conf, or LimitNOFILE= of its service)");
 }
 
 void make_room_for_group(const std::string& name, std::size_t ranks) {

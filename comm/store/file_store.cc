@@ -36,7 +36,7 @@ struct Member {
   std::string token = process_token();
   int open = 0;
 
-  std::string text() const { return host + " " + std::to_string(pid) + " " + token + " " + std::to_string(open); }
+  std::string text() const { return joined(host, " ", pid, " ", token, " ", open); }
 };
 
 std::optional<Member> member_of(const KeyMap& map, int rank) {
@@ -84,8 +84,8 @@ class FileStore::Impl {
         if (lost.empty() && (!waits(request.op) || map_.has_all(keys))) return map_.apply(request);
         if (lost.empty() && deadline.expired()) {
           const std::chrono::duration<double> waited = Deadline::Clock::now() - start;
-          throw Error(ErrorCode::Timeout, missing_keys_text(map_.missing(keys), keys.size(), waited.count()) +
-                                              " in the store file " + path());
+          throw Error(ErrorCode::Timeout, missing_keys_text(map_.missing(keys), keys.size(), waited.count()),
+                      " in the store file ", path());
         }
       }
       if (lost.empty()) {
@@ -106,7 +106,7 @@ class FileStore::Impl {
       file_.catch_up(map_);
       return held;
     } catch (const Error& error) {
-      throw Error(error.code(), text + ": " + error.what());
+      throw Error(error.code(), text, ": ", error.what());
     }
   }
 
@@ -137,12 +137,11 @@ class FileStore::Impl {
   }
 
   [[noreturn]] void throw_stale(const Member& other) const {
-    throw Error(ErrorCode::Unauthorized,
-                "the store file " + path() + " is stale: rank " + std::to_string(options_.rank) +
-                    " has joined it already, as " + process_text(other.pid, other.host) +
-                    (file_.present(options_.rank) ? " (it still has the file open)" : "") + "; this is " +
-                    process_text(Member().pid, host_name()) + ". An earlier run of job \"" + options_.job_id +
-                    "\" has left it: remove it. (TUTTI_JOB_ID, another for every run, tells runs apart)");
+    throw Error(ErrorCode::Unauthorized, "the store file ", path(), " is stale: rank ", options_.rank,
+                " has joined it already, as ", process_text(other.pid, other.host),
+                file_.present(options_.rank) ? " (it still has the file open)" : "", "; this is ",
+                process_text(Member().pid, host_name()), ". An earlier run of job \"", options_.job_id,
+                "\" has left it: remove it. (TUTTI_JOB_ID, another for every run, tells runs apart)");
   }
 
   /// The last rank to leave in good order removes the file.

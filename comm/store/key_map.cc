@@ -19,23 +19,22 @@ std::int64_t parse_number(std::string_view key, std::string_view text) {
   std::int64_t number = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (status != std::errc() || end != text.data() + text.size()) {
-    throw Error(ErrorCode::InvalidArgument, "add to key " + quoted(key) + ": its value " + quoted(text) +
-                                                " is no decimal 64-bit number; it was left as it was");
+    throw Error(ErrorCode::InvalidArgument, "add to key ", quoted(key), ": its value ", quoted(text),
+                " is no decimal 64-bit number; it was left as it was");
   }
   return number;
 }
 
 void check_key(std::string_view key) {
   if (key.size() <= kMaxKeyBytes) return;
-  throw Error(ErrorCode::InvalidArgument, "store key " + quoted(key) + " has " + std::to_string(key.size()) +
-                                              " bytes; the limit is " + std::to_string(kMaxKeyBytes));
+  throw Error(ErrorCode::InvalidArgument, "store key ", quoted(key), " has ", key.size(), " bytes; the limit is ",
+              kMaxKeyBytes);
 }
 
 void check_value(std::string_view key, std::string_view value) {
   if (value.size() <= kMaxValueBytes) return;
-  throw Error(ErrorCode::InvalidArgument, "the value for store key " + quoted(key) + " has " +
-                                              std::to_string(value.size()) + " bytes; the limit is " +
-                                              std::to_string(kMaxValueBytes));
+  throw Error(ErrorCode::InvalidArgument, "the value for store key ", quoted(key), " has ", value.size(),
+              " bytes; the limit is ", kMaxValueBytes);
 }
 
 /// An operation in error texts, and how many strings its requests have: nothing: as many as there are keys, or pairs of
@@ -61,8 +60,7 @@ constexpr std::array<Form, 11> kForms{{{"set", std::nullopt, "multi_set of"},
 
 const Form& form_of(StoreOp op) {
   const auto index = static_cast<std::size_t>(op) - static_cast<std::size_t>(StoreOp::Set);
-  if (index >= kForms.size())
-    throw Error(ErrorCode::Protocol, "there is no store operation " + std::to_string(static_cast<int>(op)));
+  if (index >= kForms.size()) throw Error(ErrorCode::Protocol, "there is no store operation ", static_cast<int>(op));
   return kForms[index];
 }
 
@@ -85,13 +83,11 @@ void check_request(const StoreRequest& request) {
   const auto& strings = request.body.strings;
   const std::size_t stride = key_stride(request.op);
   if (const auto needed = form_of(request.op).strings; needed && strings.size() != *needed)
-    throw Error(ErrorCode::Protocol,
-                "the request has " + std::to_string(strings.size()) + " strings instead of " + std::to_string(*needed));
+    throw Error(ErrorCode::Protocol, "the request has ", strings.size(), " strings instead of ", *needed);
   if (strings.size() % stride != 0) throw Error(ErrorCode::Protocol, "a set request's last key has no value");
   if (strings.size() / stride > kMaxKeysPerCall)
-    throw Error(ErrorCode::InvalidArgument, std::to_string(strings.size() / stride) +
-                                                " keys in one store call; the limit is " +
-                                                std::to_string(kMaxKeysPerCall) + ": split the call");
+    throw Error(ErrorCode::InvalidArgument, strings.size() / stride, " keys in one store call; the limit is ",
+                kMaxKeysPerCall, ": split the call");
   for (std::size_t i = 0; i < strings.size(); i += stride) {
     check_key(strings[i]);
     if (stride > 1) check_value(strings[i], strings[i + stride - 1]);
@@ -109,9 +105,8 @@ std::string request_text(const StoreRequest& request) {
 
 void refuse_forked_child(int owner, const std::string& store) {
   if (::getpid() == owner) return;
-  throw Error(ErrorCode::InvalidArgument, "this " + store + " belongs to process " + std::to_string(owner) +
-                                              "; process " + std::to_string(::getpid()) +
-                                              " was forked from it and must make its own");
+  throw Error(ErrorCode::InvalidArgument, "this ", store, " belongs to process ", owner, "; process ", ::getpid(),
+              " was forked from it and must make its own");
 }
 
 std::string missing_keys_text(const MissingKeys& missing, std::size_t wanted_count, double seconds) {
@@ -163,8 +158,7 @@ StoreResult KeyMap::apply(const StoreRequest& request) {
 
 void KeyMap::check_room(std::size_t before, std::size_t after) const {
   if (after <= before || bytes_ + (after - before) <= max_bytes_) return;
-  throw Error(ErrorCode::InvalidArgument, "the store holds " + std::to_string(bytes_) + " bytes, and may hold " +
-                                              std::to_string(max_bytes_) + " at most");
+  throw Error(ErrorCode::InvalidArgument, "the store holds ", bytes_, " bytes, and may hold ", max_bytes_, " at most");
 }
 
 void KeyMap::set(std::string_view key, std::string_view value) {
@@ -185,9 +179,8 @@ std::int64_t KeyMap::add(std::string_view key, std::int64_t delta) {
   const std::int64_t before = present == nullptr ? 0 : parse_number(key, *present);
   std::int64_t after = 0;
   if (__builtin_add_overflow(before, delta, &after)) {
-    throw Error(ErrorCode::InvalidArgument, "add to key " + quoted(key) + ": " + std::to_string(before) + " + " +
-                                                std::to_string(delta) +
-                                                " does not fit 64 bits; the value was left as it was");
+    throw Error(ErrorCode::InvalidArgument, "add to key ", quoted(key), ": ", before, " + ", delta,
+                " does not fit 64 bits; the value was left as it was");
   }
   set(key, std::to_string(after));
   return after;
@@ -205,9 +198,8 @@ void KeyMap::append(std::string_view key, std::string_view value) {
   const auto found = values_.find(key);
   if (found == values_.end()) return set(key, value);
   if (found->second.size() + value.size() > kMaxValueBytes) {
-    throw Error(ErrorCode::InvalidArgument, "append of " + std::to_string(value.size()) + " bytes to key " +
-                                                quoted(key) + ", which has " + std::to_string(found->second.size()) +
-                                                ", goes over the limit of " + std::to_string(kMaxValueBytes));
+    throw Error(ErrorCode::InvalidArgument, "append of ", value.size(), " bytes to key ", quoted(key), ", which has ",
+                found->second.size(), ", goes over the limit of ", kMaxValueBytes);
   }
   check_room(0, value.size());
   found->second.append(value);

@@ -59,8 +59,8 @@ std::vector<std::string> Store::multi_get(std::span<const std::string> keys, Dea
 
 void Store::multi_set(std::span<const std::string> keys, std::span<const std::string> values, Deadline deadline) {
   if (keys.size() != values.size())
-    throw Error(ErrorCode::InvalidArgument, "multi_set got " + std::to_string(keys.size()) + " keys but " +
-                                                std::to_string(values.size()) + " values; nothing was set");
+    throw Error(ErrorCode::InvalidArgument, "multi_set got ", keys.size(), " keys but ", values.size(),
+                " values; nothing was set");
   StoreRequest request{StoreOp::Set, {}};
   request.body.strings.reserve(2 * keys.size());
   for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -78,8 +78,8 @@ StoreResult HashStore::do_call(const StoreRequest& request, Deadline deadline) {
   std::unique_lock lock(mutex_);
   if (waits(request.op) && !changed_.wait_until(lock, deadline.time_point(), [&] { return map_.has_all(keys); })) {
     const std::chrono::duration<double> waited = Deadline::Clock::now() - start;
-    throw Error(ErrorCode::Timeout,
-                missing_keys_text(map_.missing(keys), keys.size(), waited.count()) + " in this process's store");
+    throw Error(ErrorCode::Timeout, missing_keys_text(map_.missing(keys), keys.size(), waited.count()),
+                " in this process's store");
   }
   StoreResult result = map_.apply(request);
   if (changes(request.op)) changed_.notify_all();
@@ -89,7 +89,7 @@ StoreResult HashStore::do_call(const StoreRequest& request, Deadline deadline) {
 PrefixStore::PrefixStore(std::string prefix, std::shared_ptr<Store> store)
     : prefix_(std::move(prefix) + "/"), store_(std::move(store)) {
   if (store_ == nullptr) {
-    throw Error(ErrorCode::InvalidArgument, "PrefixStore \"" + prefix_ + "\" was given no store to put its keys into");
+    throw Error(ErrorCode::InvalidArgument, "PrefixStore \"", prefix_, "\" was given no store to put its keys into");
   }
 }
 

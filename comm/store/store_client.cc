@@ -181,7 +181,7 @@ std::optional<Socket> try_all(const TcpStoreOptions& options, Deadline deadline,
       pass.none_listens = pass.none_listens && failed.error_number == ECONNREFUSED;
     } catch (const Error& refused) {
       if (refused.code() == ErrorCode::System) throw;
-      if (!refusal) refusal = Error(refused.code(), "store at " + endpoint.text() + ": " + refused.what());
+      if (!refusal) refusal = Error(refused.code(), "store at ", endpoint.text(), ": ", refused.what());
     }
   }
   if (refusal) throw Error(*refusal);
@@ -200,26 +200,26 @@ Socket connect_to_store(const TcpStoreOptions& options, Deadline deadline, bool 
     Pass pass;
     if (auto socket = try_all(options, deadline, attempts, pass)) return std::move(*socket);
     if (was_there && pass.none_listens)
-      throw Error(ErrorCode::PeerLost, "lost the store at " + host_and_port(options.host, options.port) +
-                                           ", which had answered; attempts: " + attempts.text());
+      throw Error(ErrorCode::PeerLost, "lost the store at ", host_and_port(options.host, options.port),
+                  ", which had answered; attempts: ", attempts.text());
     hang_ups = pass.hung_up ? hang_ups + 1 : 0;
     if (hang_ups >= kHangUpsBelieved) {
-      throw Error(ErrorCode::Protocol, "the store at " + host_and_port(options.host, options.port) +
-                                           " accepts connections but does not speak our handshake; attempts: " +
-                                           attempts.text() + ". Is that port really a Tutti store of this version?");
+      throw Error(ErrorCode::Protocol, "the store at ", host_and_port(options.host, options.port),
+                  " accepts connections but does not speak our handshake; attempts: ", attempts.text(),
+                  ". Is that port really a Tutti store of this version?");
     }
     const milliseconds left = deadline.remaining();
     const std::chrono::duration<double> waited = Deadline::Clock::now() - start;
     if (left.count() == 0)
-      throw Error(ErrorCode::Timeout, "cannot reach the store at " + host_and_port(options.host, options.port) +
-                                          format(" within %.3f s; attempts: ", waited.count()) + attempts.text() +
-                                          ". Is its owner (rank 0 or the launcher) running, and are MASTER_ADDR and "
-                                          "MASTER_PORT right?");
+      throw Error(ErrorCode::Timeout, "cannot reach the store at ", host_and_port(options.host, options.port),
+                  format(" within %.3f s; attempts: ", waited.count()), attempts.text(),
+                  ". Is its owner (rank 0 or the launcher) running, and are MASTER_ADDR and "
+                  "MASTER_PORT right?");
     if (!reported && waited >= kReportAfter) {
       reported = true;
-      log(LogLevel::Warn, (options.rank < 0 ? "" : "rank " + std::to_string(options.rank) + " ") +
-                              ("still tries to reach the store at " + host_and_port(options.host, options.port) +
-                               "; attempts: " + attempts.text()));
+      log(LogLevel::Warn, options.rank < 0 ? "" : "rank " + std::to_string(options.rank) + " ",
+          "still tries to reach the store at " + host_and_port(options.host, options.port) +
+              "; attempts: " + attempts.text());
     }
     std::this_thread::sleep_for(std::min(backoff, left));
     backoff = std::min(backoff * 2, kLongestBackoff);
@@ -233,7 +233,7 @@ StoreClient::StoreClient(std::string server, Socket connected)
     : server_(std::move(server)), socket_(std::move(connected)), in_(kSmallBuffer) {}
 
 void StoreClient::lost(const std::string& why) const {
-  throw Error(ErrorCode::PeerLost, "the store server at " + server_ + " is gone (" + why + ")");
+  throw Error(ErrorCode::PeerLost, "the store server at ", server_, " is gone (", why, ")");
 }
 
 std::optional<StoreReply> StoreClient::call(StoreOp op, const StoreBody& body, Deadline deadline) {
@@ -314,8 +314,8 @@ std::optional<StoreReply> StoreClient::take_reply(std::uint32_t id) {
   while (have_ >= kStoreHeaderBytes) {
     const StoreHeader header = decode_store_header(std::span(in_).first<kStoreHeaderBytes>());
     if (header.body_bytes > kMaxStoreBodyBytes) {
-      throw Error(ErrorCode::Protocol, "the store server at " + server_ + " announced a reply of " +
-                                           std::to_string(header.body_bytes) + " bytes");
+      throw Error(ErrorCode::Protocol, "the store server at ", server_, " announced a reply of ", header.body_bytes,
+                  " bytes");
     }
     const std::size_t message_bytes = kStoreHeaderBytes + header.body_bytes;
     if (have_ < message_bytes) return std::nullopt;

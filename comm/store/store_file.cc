@@ -92,8 +92,8 @@ void StoreFile::lock(Access access, Deadline deadline) {
     if (until.expired()) {
       const std::chrono::duration<double> waited = Deadline::Clock::now() - start;
       throw Error(ErrorCode::Timeout,
-                  format("timed out after %.6f s waiting for the lock of the store file ", waited.count()) + path_ +
-                      "; the process that holds it, maybe this one, is frozen, or its host is");
+                  format("timed out after %.6f s waiting for the lock of the store file ", waited.count()), path_,
+                  "; the process that holds it, maybe this one, is frozen, or its host is");
     }
     if (turn) turn.unlock();
     std::this_thread::sleep_for(pause);
@@ -169,8 +169,8 @@ bool StoreFile::open_existing() {
   if (::fstat(file_.get(), &info) != 0) cannot("look at", errno);
   if (!S_ISREG(info.st_mode)) foreign("it is no regular file. Name another path, or remove it");
   if (info.st_uid != ::geteuid())
-    unauthorized("exposed: it belongs to user " + std::to_string(info.st_uid) + ", and this is user " +
-                 std::to_string(::geteuid()) + ". Name a path in a folder that is yours");
+    unauthorized(joined("exposed: it belongs to user ", info.st_uid, ", and this is user ", ::geteuid(),
+                        ". Name a path in a folder that is yours"));
   if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0)
     unauthorized("exposed: others may read or write it. If you trust it: chmod 600 '" + path_ + "'");
   return true;
@@ -203,9 +203,9 @@ bool StoreFile::read_identity(const FileStoreOptions& options, Deadline deadline
                  begun_text() + "; this is job \"" + printable(options.job_id, 128) +
                  "\". Remove the file if that job is over, else name another path");
   if (header_.world_size >= 0 && options.world_size >= 0 && header_.world_size != options.world_size)
-    unauthorized("of a world of " + std::to_string(header_.world_size) + " ranks, " + begun_text() +
-                 "; this rank belongs to a world of " + std::to_string(options.world_size) +
-                 ". If an earlier run has left it (stale), remove it");
+    unauthorized(joined("of a world of ", header_.world_size, " ranks, ", begun_text(),
+                        "; this rank belongs to a world of ", options.world_size,
+                        ". If an earlier run has left it (stale), remove it"));
   return true;
 }
 
@@ -217,20 +217,18 @@ void StoreFile::read_header() {
     foreign("it begins with " + quote_bytes(std::as_bytes(std::span(bytes))) +
             ", which is no file of a Tutti store; it was left as it is. Name another path, or remove it");
   if (bytes.size() < sizeof header_)
-    half_written("it ends after " + std::to_string(bytes.size()) + " of " + std::to_string(sizeof header_) +
-                 " bytes of its header");
+    half_written(joined("it ends after ", bytes.size(), " of ", sizeof header_, " bytes of its header"));
   std::memcpy(&header_, bytes.data(), sizeof header_);
   header_.host.back() = header_.job_id.back() = '\0';
   if (header_.version != ours.version)
-    foreign("it has version " + std::to_string(header_.version) + " of the format, and this program knows version " +
-            std::to_string(ours.version) + "; it was left as it is. Name another path, or remove it");
+    foreign(joined("it has version ", header_.version, " of the format, and this program knows version ", ours.version,
+                   "; it was left as it is. Name another path, or remove it"));
   struct stat info {};
   if (::fstat(file_.get(), &info) != 0) cannot("look at", errno);
   if (header_.committed < sizeof header_)
     half_written("its header says that its records end at byte " + std::to_string(header_.committed));
   if (header_.committed > static_cast<std::uint64_t>(info.st_size))
-    half_written("its records should reach to byte " + std::to_string(header_.committed) + ", but it has " +
-                 std::to_string(info.st_size));
+    half_written(joined("its records should reach to byte ", header_.committed, ", but it has ", info.st_size));
 }
 
 void StoreFile::apply_records(const std::string& bytes, std::uint64_t offset, KeyMap& map) const {
@@ -241,8 +239,7 @@ void StoreFile::apply_records(const std::string& bytes, std::uint64_t offset, Ke
     const auto record = std::as_bytes(std::span(rest));
     const StoreHeader header = decode_store_header(record.subspan<kChecksumBytes, kStoreHeaderBytes>());
     const std::size_t record_bytes = kRecordFixedBytes + header.body_bytes;
-    if (record_bytes > rest.size())
-      half_written(where + " has " + std::to_string(rest.size()) + " of " + std::to_string(record_bytes) + " bytes");
+    if (record_bytes > rest.size()) half_written(joined(where, " has ", rest.size(), " of ", record_bytes, " bytes"));
     const std::uint64_t checksum = identity_hash(rest.substr(kChecksumBytes, record_bytes - kChecksumBytes));
     if (std::memcmp(rest.data(), &checksum, kChecksumBytes) != 0)
       half_written(where + " is damaged: its bytes do not have the checksum that it names");
@@ -281,16 +278,16 @@ void StoreFile::cannot(const std::string& verb, int error_number) const {
 }
 
 void StoreFile::foreign(const std::string& found) const {
-  throw Error(ErrorCode::Protocol, "the store file " + path_ + " is foreign: " + found);
+  throw Error(ErrorCode::Protocol, "the store file ", path_, " is foreign: ", found);
 }
 
 void StoreFile::half_written(const std::string& found) const {
-  throw Error(ErrorCode::Protocol, "the store file " + path_ + " is half-written: " + found +
-                                       ". Remove it and start the job again; the first rank makes it anew");
+  throw Error(ErrorCode::Protocol, "the store file ", path_, " is half-written: ", found,
+              ". Remove it and start the job again; the first rank makes it anew");
 }
 
 void StoreFile::unauthorized(const std::string& found) const {
-  throw Error(ErrorCode::Unauthorized, "the store file " + path_ + " is " + found);
+  throw Error(ErrorCode::Unauthorized, "the store file ", path_, " is ", found);
 }
 
 }  // namespace tutti::comm

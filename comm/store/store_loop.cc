@@ -55,7 +55,7 @@ void StoreLoop::run() {
       context_.run();
       return;
     } catch (const std::exception& error) {  // memory ran out for one request; the others go on
-      log(LogLevel::Error, options_.name + " server: " + error.what());
+      log(LogLevel::Error, options_.name, " server: ", error.what());
     }
   }
 }
@@ -100,9 +100,9 @@ bool StoreLoop::leaves_room(int descriptor) const {
 void StoreLoop::accept_later(int error_number) {
   if (error_number == EMFILE && (try_raise_descriptor_limit(kMoreDescriptors) || close_silent())) return accept_all();
   // Once; it may have to be tried many times.
-  log(std::exchange(told_of_refusal_, true) ? LogLevel::Debug : LogLevel::Warn,
-      options_.name + ": cannot accept a connection just now: " + errno_text(error_number) + "; " +
-          std::to_string(connections_.size() - newcomers_.size()) + " clients are connected");
+  log(std::exchange(told_of_refusal_, true) ? LogLevel::Debug : LogLevel::Warn, options_.name,
+      ": cannot accept a connection just now: ", errno_text(error_number), "; ",
+      connections_.size() - newcomers_.size(), " clients are connected");
   accept_retry_.expires_after(kAcceptRetry);
   accept_retry_.async_wait([this](const asio::error_code& error) {
     if (!error) accept_all();
@@ -119,9 +119,8 @@ bool StoreLoop::close_silent() {
     silent.push_back(connection);
   }
   if (silent.empty()) return false;
-  log(LogLevel::Warn, options_.name + ": out of descriptors; closed " + std::to_string(silent.size()) +
-                          " connections that had not finished the handshake, the oldest from " +
-                          silent.front()->address());
+  log(LogLevel::Warn, options_.name, ": out of descriptors; closed ", silent.size(),
+      " connections that had not finished the handshake, the oldest from ", silent.front()->address());
   for (const auto& connection : silent) connection->close();
   return true;
 }

@@ -27,7 +27,7 @@ T value_at(const std::byte* bytes) {
   return value;
 }
 
-[[noreturn]] void malformed(const std::string& what) { throw Error(ErrorCode::Protocol, "store message: " + what); }
+[[noreturn]] void malformed(const std::string& what) { throw Error(ErrorCode::Protocol, "store message: ", what); }
 
 std::size_t body_bytes_of(const StoreBody& body) {
   std::size_t total = kNumberBytes + kCountBytes;
@@ -40,9 +40,8 @@ std::size_t body_bytes_of(const StoreBody& body) {
 void append_store_message(std::string& out, std::uint8_t code, std::uint32_t id, const StoreBody& body) {
   const std::size_t body_bytes = body_bytes_of(body);
   if (body_bytes > kMaxStoreBodyBytes) {
-    throw Error(ErrorCode::InvalidArgument, "one store call of " + std::to_string(body_bytes) +
-                                                " bytes; the limit is " + std::to_string(kMaxStoreBodyBytes) +
-                                                ": split the call");
+    throw Error(ErrorCode::InvalidArgument, "one store call of ", body_bytes, " bytes; the limit is ",
+                kMaxStoreBodyBytes, ": split the call");
   }
   out.reserve(out.size() + kStoreHeaderBytes + body_bytes);
   append_value(out, StoreHeader{.body_bytes = static_cast<std::uint32_t>(body_bytes), .code = code, .id = id});
@@ -60,15 +59,15 @@ StoreHeader decode_store_header(std::span<const std::byte, kStoreHeaderBytes> by
 
 StoreBody decode_store_body(std::span<const std::byte> bytes) {
   if (bytes.size() < kNumberBytes + kCountBytes) {
-    malformed("a body of " + std::to_string(bytes.size()) + " bytes is shorter than its fixed part");
+    malformed(joined("a body of ", bytes.size(), " bytes is shorter than its fixed part"));
   }
   StoreBody body;
   body.number = value_at<std::int64_t>(&bytes[0]);
   const std::size_t count = value_at<std::uint32_t>(&bytes[kNumberBytes]);
   std::size_t at = kNumberBytes + kCountBytes;
   if (count > kMaxStrings || count > (bytes.size() - at) / kLengthBytes) {
-    malformed("it announces " + std::to_string(count) + " strings in a body of " + std::to_string(bytes.size()) +
-              " bytes (the limit is " + std::to_string(kMaxStrings) + ")");
+    malformed(joined("it announces ", count, " strings in a body of ", bytes.size(), " bytes (the limit is ",
+                     kMaxStrings, ")"));
   }
   body.strings.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -76,8 +75,8 @@ StoreBody decode_store_body(std::span<const std::byte> bytes) {
     const std::size_t length = value_at<std::uint32_t>(&bytes[at]);
     at += kLengthBytes;
     if (length > bytes.size() - at) {
-      malformed("string " + std::to_string(i) + " at offset " + std::to_string(at) + " announces " +
-                std::to_string(length) + " bytes; " + std::to_string(bytes.size() - at) + " are left");
+      malformed(
+          joined("string ", i, " at offset ", at, " announces ", length, " bytes; ", bytes.size() - at, " are left"));
     }
     body.strings.emplace_back(reinterpret_cast<const char*>(bytes.data()) + at, length);
     at += length;

@@ -18,9 +18,8 @@ std::string StoreService::objection(const PeerIdentity& newcomer) const {
   if (here == connections_of_rank_.end() || here->second == 0) return {};  // mostly; not to look at all clients
   for (const auto& [id, client] : clients_)
     if (client.who.rank == newcomer.rank && client.who.pid != newcomer.pid && !client.said_goodbye)
-      return "rank " + std::to_string(newcomer.rank) + " is here already, as pid " + std::to_string(client.who.pid) +
-             " from " + client.address + "; was it started twice? This is pid " + std::to_string(newcomer.pid) +
-             ": each process needs a RANK of its own";
+      return joined("rank ", newcomer.rank, " is here already, as pid ", client.who.pid, " from ", client.address,
+                    "; was it started twice? This is pid ", newcomer.pid, ": each process needs a RANK of its own");
   return {};
 }
 
@@ -125,8 +124,8 @@ void StoreService::wait_for(ClientId client, const StoreHeader& header, const St
   if (!missing) return answer_wait(client, header, keys);
   Client& owner = clients_.at(client);
   if (owner.wait)
-    throw Error(ErrorCode::InvalidArgument, "this connection waits for a request already (number " +
-                                                std::to_string(owner.wait->request.id) + "); end that wait first");
+    throw Error(ErrorCode::InvalidArgument, "this connection waits for a request already (number ",
+                owner.wait->request.id, "); end that wait first");
   queues_[keys[*missing]].insert(client);
   owner.wait = Wait{header, std::move(keys), *missing};
 }

@@ -58,7 +58,7 @@ class TcpStore::Impl {
     if (!waits(request.op) && deadline.expired()) throw_no_answer(request, start);
     {
       const std::lock_guard lock(mutex_);
-      if (!first_failure_.empty()) throw Error(ErrorCode::PeerLost, request_text(request) + ": " + first_failure_);
+      if (!first_failure_.empty()) throw Error(ErrorCode::PeerLost, request_text(request), ": ", first_failure_);
       if (!idle_.empty()) {
         auto client = std::move(idle_.back());
         idle_.pop_back();
@@ -83,12 +83,12 @@ class TcpStore::Impl {
       const std::lock_guard lock(mutex_);
       if (first_failure_.empty()) first_failure_ = error.what();
     }
-    throw Error(error.code(), request_text(request) + ": " + error.what());
+    throw Error(error.code(), request_text(request), ": ", error.what());
   }
 
   [[noreturn]] void throw_no_answer(const StoreRequest& request, Deadline::Clock::time_point start) const {
-    throw Error(ErrorCode::Timeout, request_text(request) + ": timed out; the store at " + server_ +
-                                        format(" did not answer within %.3f s", seconds_since(start)));
+    throw Error(ErrorCode::Timeout, request_text(request), ": timed out; the store at ", server_,
+                format(" did not answer within %.3f s", seconds_since(start)));
   }
 
   StoreResult checked(const StoreRequest& request, StoreReply reply, Deadline::Clock::time_point start) const {
@@ -98,20 +98,20 @@ class TcpStore::Impl {
     switch (reply.status) {
       case StoreStatus::Ok:
         if (reply.strings.size() == values) return reply;
-        throw Error(ErrorCode::Protocol, "the store's reply holds " + std::to_string(reply.strings.size()) +
-                                             " values instead of " + std::to_string(values));
+        throw Error(ErrorCode::Protocol, "the store's reply holds ", reply.strings.size(), " values instead of ",
+                    values);
       case StoreStatus::Timeout: {
         const MissingKeys missing{{reply.strings.begin(), reply.strings.end()}, static_cast<std::size_t>(reply.number)};
-        throw Error(ErrorCode::Timeout, missing_keys_text(missing, request.body.strings.size(), seconds_since(start)) +
-                                            " in the store at " + server_);
+        throw Error(ErrorCode::Timeout, missing_keys_text(missing, request.body.strings.size(), seconds_since(start)),
+                    " in the store at ", server_);
       }
       case StoreStatus::InvalidArgument:
       case StoreStatus::Protocol:
         break;
     }
     const auto code = reply.status == StoreStatus::InvalidArgument ? ErrorCode::InvalidArgument : ErrorCode::Protocol;
-    throw Error(
-        code, (reply.strings.empty() ? "refused without a reason" : reply.strings[0]) + " (store at " + server_ + ")");
+    throw Error(code, reply.strings.empty() ? "refused without a reason" : reply.strings[0], " (store at ", server_,
+                ")");
   }
 
   const TcpStoreOptions options_;

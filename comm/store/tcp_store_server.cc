@@ -97,7 +97,7 @@ class TcpStoreServer::Impl {
     /// After its hello.
     std::string name(const StoreConnection& connection) const {
       const PeerIdentity& peer = handshake_.peer();
-      return connection.address() + " (rank " + std::to_string(peer.rank) + ", pid " + std::to_string(peer.pid) + ")";
+      return joined(connection.address(), " (rank ", peer.rank, ", pid ", peer.pid, ")");
     }
 
     void log_leaver(const StoreConnection& connection, const std::string& how) {
@@ -109,7 +109,7 @@ class TcpStoreServer::Impl {
         strangers.tell_of_leaver(name(connection) + " left before it had proved the job secret", connection.unread(),
                                  Clock::now());
       } else if (state_ == State::Requests && !server_.service_.said_goodbye(connection.id())) {
-        log(LogLevel::Info, "store: lost " + name(connection) + ": " + how);
+        log(LogLevel::Info, "store: lost ", name(connection), ": ", how);
       }
     }
 

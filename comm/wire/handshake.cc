@@ -118,20 +118,17 @@ std::string differing(const std::string& what, const std::string& here, const st
 PeerIdentity decode_hello(std::span<const std::byte, kHelloBytes> bytes) {
   const auto hello = message_of<Hello>(bytes);
   if (hello.magic != kHelloMagic) {
-    throw Error(ErrorCode::Protocol, "not a Tutti peer: its first bytes are " + quote_bytes(bytes));
+    throw Error(ErrorCode::Protocol, "not a Tutti peer: its first bytes are ", quote_bytes(bytes));
   }
   const PeerIdentity& peer = hello.client;
   if (peer.version != kWireVersion) {
-    throw Error(ErrorCode::Protocol, "the peer speaks handshake version " + std::to_string(peer.version) +
-                                         ", this side " + std::to_string(kWireVersion) +
-                                         ": build both from the same release (first bytes " + quote_bytes(bytes) + ")");
+    throw Error(ErrorCode::Protocol, "the peer speaks handshake version ", peer.version, ", this side ", kWireVersion,
+                ": build both from the same release (first bytes ", quote_bytes(bytes), ")");
   }
   if (peer.kind < ConnectionKind::Store || peer.kind > ConnectionKind::Answers || peer.reserved != 0 ||
       peer.reserved_too != 0 || peer.world_size < -1 || peer.world_size == 0 || peer.rank < -1 || peer.wants < -1) {
-    throw Error(ErrorCode::Protocol, "a malformed Tutti hello (connection kind " +
-                                         std::to_string(static_cast<int>(peer.kind)) + ", rank " +
-                                         std::to_string(peer.rank) + ", world size " + std::to_string(peer.world_size) +
-                                         "; first bytes " + quote_bytes(bytes) + ")");
+    throw Error(ErrorCode::Protocol, "a malformed Tutti hello (connection kind ", static_cast<int>(peer.kind),
+                ", rank ", peer.rank, ", world size ", peer.world_size, "; first bytes ", quote_bytes(bytes), ")");
   }
   return peer;
 }
@@ -153,12 +150,12 @@ std::string disagreement(const PeerIdentity& self, const PeerIdentity& peer) {
     return differing("group", hex(self.group), hex(peer.group), peer) + " (hashes of the group names)";
   }
   if (peer.wants != -1 && self.rank != -1 && peer.wants != self.rank) {
-    return who(peer) + " wants to reach rank " + std::to_string(peer.wants) + ", but this is rank " +
-           std::to_string(self.rank) + ": its connection was led astray, or its table of addresses is wrong";
+    return joined(who(peer), " wants to reach rank ", peer.wants, ", but this is rank ", self.rank,
+                  ": its connection was led astray, or its table of addresses is wrong");
   }
   const std::int32_t world_size = peer.world_size != -1 ? peer.world_size : self.world_size;
   if (peer.rank < -1 || (world_size != -1 && peer.rank >= world_size)) {
-    return "rank " + std::to_string(peer.rank) + " does not exist in a world of size " + std::to_string(world_size);
+    return joined("rank ", peer.rank, " does not exist in a world of size ", world_size);
   }
   return {};
 }
@@ -184,11 +181,11 @@ ClientHandshake::ClientHandshake(const PeerIdentity& self, std::string_view job_
 std::array<std::byte, kProofBytes> ClientHandshake::answer(std::span<const std::byte, kChallengeBytes> bytes) const {
   const auto challenge = message_of<Challenge>(bytes);
   if (std::memcmp(&challenge, kChallengeMagic.data(), kChallengeMagic.size()) != 0) {
-    throw Error(ErrorCode::Protocol, "not a Tutti server of this version: its first bytes are " + quote_bytes(bytes));
+    throw Error(ErrorCode::Protocol, "not a Tutti server of this version: its first bytes are ", quote_bytes(bytes));
   }
   const auto expected = proof_of(secret_, "server", hello_, challenge.nonce);
   if (CRYPTO_memcmp(expected.data(), challenge.mac.data(), kMacBytes) != 0) {
-    throw Error(ErrorCode::Unauthorized, std::string("the server ") + kWrongSecret);
+    throw Error(ErrorCode::Unauthorized, "the server ", kWrongSecret);
   }
   return proof_of(secret_, "client", hello_, challenge.nonce);
 }
@@ -197,11 +194,11 @@ void ClientHandshake::finish(std::span<const std::byte, kVerdictBytes> bytes) co
   const auto verdict = message_of<Verdict>(bytes);
   if (verdict.magic != kVerdictMagic || verdict.reserved != std::byte{0} || verdict.length > verdict.text.size() ||
       (verdict.status != kAccepted && verdict.status != kRefused)) {
-    throw Error(ErrorCode::Protocol, "these bytes are no handshake verdict: " + quote_bytes(bytes));
+    throw Error(ErrorCode::Protocol, "these bytes are no handshake verdict: ", quote_bytes(bytes));
   }
   if (verdict.status == kAccepted) return;
   const std::string_view text(verdict.text.data(), verdict.length);
-  throw Error(ErrorCode::Unauthorized, "the server refused this connection: " + printable(text));
+  throw Error(ErrorCode::Unauthorized, "the server refused this connection: ", printable(text));
 }
 
 ServerHandshake::ServerHandshake(const PeerIdentity& self, std::string_view job_secret)

@@ -24,16 +24,16 @@ constexpr std::size_t kShortest = 16;  // characters: 64 bits in hex
 fs::path secret_file(const Environment& environment) {
   const auto home = environment("HOME");
   if (!home || home->empty()) {
-    throw Error(ErrorCode::InvalidArgument, std::string(kVariable) +
-                                                " is not set, and neither is HOME, where the secret's file would be: "
-                                                "set TUTTI_JOB_SECRET to the same text on all ranks");
+    throw Error(ErrorCode::InvalidArgument, kVariable,
+                " is not set, and neither is HOME, where the secret's file would be: "
+                "set TUTTI_JOB_SECRET to the same text on all ranks");
   }
   return fs::path(*home) / ".config" / "tutti" / "job_secret";
 }
 
 [[noreturn]] void cannot(const std::string& verb, const fs::path& file, int error_number) {
-  throw Error(ErrorCode::System, "cannot " + verb + " the job secret's file " + file.string() + ": " +
-                                     errno_text(error_number) + "; or set " + kVariable + " on all ranks");
+  throw Error(ErrorCode::System, "cannot ", verb, " the job secret's file ", file.string(), ": ",
+              errno_text(error_number), "; or set ", kVariable, " on all ranks");
 }
 
 void create(const fs::path& file) {
@@ -47,27 +47,24 @@ void create(const fs::path& file) {
 /// The owner of the file or of its folder can put another secret there. Root can do so anyway.
 void check_owner(const fs::path& path, const struct stat& info) {
   if (info.st_uid == ::geteuid() || info.st_uid == 0) return;
-  throw Error(ErrorCode::InvalidArgument,
-              "the job secret's place " + path.string() + " belongs to user " + std::to_string(info.st_uid) +
-                  ", not to this one (" + std::to_string(::geteuid()) +
-                  "), and may hold another's secret; is HOME right? Or set " + kVariable + " on all ranks");
+  throw Error(ErrorCode::InvalidArgument, "the job secret's place ", path.string(), " belongs to user ", info.st_uid,
+              ", not to this one (", ::geteuid(), "), and may hold another's secret; is HOME right? Or set ", kVariable,
+              " on all ranks");
 }
 
 void check_owner_and_mode(const fs::path& file, int fd) {
   struct stat info {};
   if (::fstat(fd, &info) != 0) cannot("look at", file, errno);
   if (!S_ISREG(info.st_mode)) {
-    throw Error(ErrorCode::InvalidArgument,
-                "the job secret's file " + file.string() + " is no regular file; remove it");
+    throw Error(ErrorCode::InvalidArgument, "the job secret's file ", file.string(), " is no regular file; remove it");
   }
   check_owner(file, info);
   struct stat folder {};
   if (::stat(file.parent_path().c_str(), &folder) != 0) cannot("look at the folder of", file, errno);
   check_owner(file.parent_path(), folder);
   if ((info.st_mode & (S_IRWXG | S_IRWXO)) == 0) return;
-  throw Error(ErrorCode::InvalidArgument, "the job secret's file " + file.string() +
-                                              " can be read or written by others; mend it with: chmod 600 '" +
-                                              file.string() + "'");
+  throw Error(ErrorCode::InvalidArgument, "the job secret's file ", file.string(),
+              " can be read or written by others; mend it with: chmod 600 '", file.string(), "'");
 }
 
 std::string read_line(const fs::path& file, int fd) {
@@ -77,8 +74,8 @@ std::string read_line(const fs::path& file, int fd) {
   std::string text(buffer.data(), static_cast<std::size_t>(count));
   text.erase(text.find_last_not_of(" \t\r\n") + 1);
   if (text.empty()) {
-    throw Error(ErrorCode::InvalidArgument, "the job secret's file " + file.string() +
-                                                " is empty; have it made anew with: rm '" + file.string() + "'");
+    throw Error(ErrorCode::InvalidArgument, "the job secret's file ", file.string(),
+                " is empty; have it made anew with: rm '", file.string(), "'");
   }
   return text;
 }
@@ -96,11 +93,11 @@ std::string new_job_secret() {
 std::string job_secret(const Environment& environment) {
   if (const auto given = environment(kVariable)) {
     if (!given->empty() && given->size() < kShortest)
-      log(LogLevel::Warn, std::string(kVariable) + " has " + std::to_string(given->size()) +
-                              " characters, and can be guessed by trying; take at least " + std::to_string(kShortest) +
-                              " random ones (openssl rand -hex 32)");
+      log(LogLevel::Warn, kVariable, " has ", given->size(),
+          " characters, and can be guessed by trying; take at least ", kShortest,
+          " random ones (openssl rand -hex 32)");
     if (!given->empty()) return *given;
-    throw Error(ErrorCode::InvalidArgument, std::string(kVariable) + " is set but empty; unset it or give it a value");
+    throw Error(ErrorCode::InvalidArgument, kVariable, " is set but empty; unset it or give it a value");
   }
   const fs::path file = secret_file(environment);
   Socket input(::open(file.c_str(), O_RDONLY | O_CLOEXEC));

@@ -45,7 +45,7 @@ void run_aside(std::packaged_task<LookUpResult()> task) {
   try {
     std::thread(std::move(task)).detach();
   } catch (const std::system_error& error) {
-    throw Error(ErrorCode::System, "cannot start a thread to look up a host name: " + error.code().message());
+    throw Error(ErrorCode::System, "cannot start a thread to look up a host name: ", error.code().message());
   }
 }
 
@@ -81,7 +81,7 @@ std::string Endpoint::text() const { return host_and_port(host(), port()); }
 
 std::string host_and_port(const std::string& host, std::uint16_t port) {
   const bool bare_v6 = host.find(':') != std::string::npos;
-  return (bare_v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+  return joined(bare_v6 ? "[" + host + "]" : host, ":", port);
 }
 
 Endpoint local_endpoint(int socket) { return endpoint_by(::getsockname, socket, "read a socket's own address"); }

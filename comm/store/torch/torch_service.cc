@@ -27,8 +27,8 @@ std::string value_text(std::string_view value) {
 
 void check_reply(std::size_t bytes) {
   if (bytes > kMaxReplyBytes)
-    throw Error(ErrorCode::InvalidArgument,
-                "the reply would have more than " + std::to_string(kMaxReplyBytes) + " bytes; ask for fewer keys");
+    throw Error(ErrorCode::InvalidArgument, "the reply would have more than ", kMaxReplyBytes,
+                " bytes; ask for fewer keys");
 }
 
 }  // namespace

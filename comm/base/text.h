@@ -1,0 +1,27 @@
+// Texts put together of their parts. Pure functions.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace tutti::comm {
+
+/// The parts one behind the other: strings and characters as they are, whole numbers in decimal. Other numbers
+/// need a format (format.h).
+template <typename... Parts>
+std::string joined(const Parts&... parts) {
+  std::string text;
+  const auto add = [&text]<typename Part>(const Part& part) {
+    static_assert(!std::is_floating_point_v<Part> && !std::is_same_v<Part, bool>);
+    if constexpr (std::is_integral_v<Part> && !std::is_same_v<Part, char>) {
+      text += std::to_string(part);
+    } else {
+      text += part;
+    }
+  };
+  (add(parts), ...);
+  return text;
+}
+
+}  // namespace tutti::comm
