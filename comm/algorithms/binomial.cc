@@ -64,8 +64,6 @@ BinomialTree binomial_tree(int rank, int world_size, int root) {
   return tree;
 }
 
-BinomialTree tree_of(const Problem& problem) { return binomial_tree(problem.rank, problem.world_size, problem.root); }
-
 /// Smallest subtree first.
 Tree neighbours(const Problem& problem, int root) {
   const BinomialTree place = binomial_tree(problem.rank, problem.world_size, root);
@@ -84,6 +82,39 @@ std::vector<Range> blocks(const Problem& problem, const Subtree& ranks, int orig
 
 Subtree only(int rank) { return {rank, rank, rank + 1}; }
 
+/// gather, and scatter: the same pieces the other way round.
+Schedule between_root_and_leaves(const Problem& problem, bool gathers) {
+  Builder b("binomial");
+  const BinomialTree tree = binomial_tree(problem.rank, problem.world_size, problem.root);
+  const bool is_root = tree.parent < 0;
+  const auto own = segments({0, problem.count}, problem.segment_count);
+  if (!is_root && tree.children.empty()) {
+    for (const Range& part : own) gathers ? b.send(tree.parent, in(part)) : b.recv(tree.parent, out(part));
+    return b.finish();
+  }
+
+  const int origin = is_root ? 0 : tree.own.first;
+  const auto place = [&](const Range& part) { return !is_root ? scratch(part) : gathers ? out(part) : in(part); };
+  const auto home = blocks(problem, only(problem.rank), origin);
+  Fills fills;
+  const auto take = [&](int peer, const Subtree& ranks) {
+    for (const Range& part : blocks(problem, ranks, origin)) fills.add(part, b.recv(peer, place(part)));
+  };
+  const auto give = [&](int peer, const Subtree& ranks) {
+    for (const Range& part : blocks(problem, ranks, origin)) b.send(peer, place(part), fills.touching(part));
+  };
+  if (gathers) {
+    for (std::size_t s = 0; s < own.size(); ++s) fills.add(home[s], b.copy(place(home[s]), in(own[s])));
+    for (auto child = tree.children.rbegin(); child != tree.children.rend(); ++child) take(child->head, *child);
+    if (!is_root) give(tree.parent, tree.own);
+  } else {
+    if (!is_root) take(tree.parent, tree.own);
+    for (const Subtree& child : tree.children) give(child.head, child);
+    for (std::size_t s = 0; s < own.size(); ++s) b.copy(out(own[s]), place(home[s]), fills.touching(home[s]));
+  }
+  return b.finish(is_root ? 0 : static_cast<std::size_t>(tree.own.size()) * problem.count);
+}
+
 }  // namespace
 
 Schedule binomial_broadcast(const Problem& problem) {
@@ -98,55 +129,7 @@ Schedule binomial_all_reduce(const Problem& problem) {
   return all_reduce_along(neighbours(problem, 0), problem, "binomial");
 }
 
-Schedule binomial_gather(const Problem& problem) {
-  Builder b("binomial");
-  const BinomialTree tree = tree_of(problem);
-  const auto own = segments({0, problem.count}, problem.segment_count);
-  if (tree.parent >= 0 && tree.children.empty()) {
-    for (const Range& part : own) b.send(tree.parent, in(part));
-    return b.finish();
-  }
-
-  const bool is_root = tree.parent < 0;
-  const int origin = is_root ? 0 : tree.own.first;
-  const auto place = [&](const Range& part) { return is_root ? out(part) : scratch(part); };
-  Fills fills;
-  const auto home = blocks(problem, only(problem.rank), origin);
-  for (std::size_t s = 0; s < own.size(); ++s) fills.add(home[s], b.copy(place(home[s]), in(own[s])));
-  for (auto child = tree.children.rbegin(); child != tree.children.rend(); ++child) {
-    for (const Range& part : blocks(problem, *child, origin)) fills.add(part, b.recv(child->head, place(part)));
-  }
-  if (is_root) return b.finish();
-  for (const Range& part : blocks(problem, tree.own, origin)) {
-    b.send(tree.parent, scratch(part), fills.touching(part));
-  }
-  return b.finish(static_cast<std::size_t>(tree.own.size()) * problem.count);
-}
-
-Schedule binomial_scatter(const Problem& problem) {
-  Builder b("binomial");
-  const BinomialTree tree = tree_of(problem);
-  const auto own = segments({0, problem.count}, problem.segment_count);
-  if (tree.parent >= 0 && tree.children.empty()) {
-    for (const Range& part : own) b.recv(tree.parent, out(part));
-    return b.finish();
-  }
-
-  const bool is_root = tree.parent < 0;
-  const int origin = is_root ? 0 : tree.own.first;
-  const auto place = [&](const Range& part) { return is_root ? in(part) : scratch(part); };
-  Fills fills;
-  if (!is_root) {
-    for (const Range& part : blocks(problem, tree.own, origin)) fills.add(part, b.recv(tree.parent, scratch(part)));
-  }
-  for (const Subtree& child : tree.children) {
-    for (const Range& part : blocks(problem, child, origin)) b.send(child.head, place(part), fills.touching(part));
-  }
-  const auto home = blocks(problem, only(problem.rank), origin);
-  for (std::size_t s = 0; s < own.size(); ++s) {
-    b.copy(out(own[s]), place(home[s]), fills.touching(home[s]));
-  }
-  return b.finish(is_root ? 0 : static_cast<std::size_t>(tree.own.size()) * problem.count);
-}
+Schedule binomial_gather(const Problem& problem) { return between_root_and_leaves(problem, true); }
+Schedule binomial_scatter(const Problem& problem) { return between_root_and_leaves(problem, false); }
 
 }  // namespace tutti::comm::algorithms

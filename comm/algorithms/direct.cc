@@ -22,8 +22,6 @@
 namespace tutti::comm::algorithms {
 namespace {
 
-const char* name_of(const Problem& problem) { return has_counts(problem.op) ? "linear" : "direct"; }
-
 /// first + 1, first + 2, ... (mod p)
 std::vector<int> others(const Problem& problem, int first) {
   std::vector<int> result;
@@ -31,37 +29,30 @@ std::vector<int> others(const Problem& problem, int first) {
   return result;
 }
 
+/// gather, and scatter: the same messages the other way round.
+Schedule between_root_and_others(const Problem& problem, bool gathers) {
+  Builder b(has_counts(problem.op) ? "linear" : "direct");
+  const auto pass = [&](int peer, bool sends, const Range& part) {
+    return sends ? b.send(peer, in(part)) : b.recv(peer, out(part));
+  };
+  const auto own = own_parts(problem);
+  if (problem.rank != problem.root) {
+    for (const Range& part : own) pass(problem.root, gathers, part);
+    return b.finish();
+  }
+  for (const int peer : others(problem, problem.root)) {
+    for (const Range& part : block_parts(problem, peer)) pass(peer, !gathers, part);
+  }
+  const auto home = block_parts(problem, problem.rank);
+  for (std::size_t s = 0; s < own.size(); ++s)
+    gathers ? b.copy(out(home[s]), in(own[s])) : b.copy(out(own[s]), in(home[s]));
+  return b.finish();
+}
+
 }  // namespace
 
-Schedule direct_gather(const Problem& problem) {
-  Builder b(name_of(problem));
-  const auto own = own_parts(problem);
-  if (problem.rank != problem.root) {
-    for (const Range& part : own) b.send(problem.root, in(part));
-    return b.finish();
-  }
-  for (const int peer : others(problem, problem.root)) {
-    for (const Range& part : block_parts(problem, peer)) b.recv(peer, out(part));
-  }
-  const auto home = block_parts(problem, problem.rank);
-  for (std::size_t s = 0; s < own.size(); ++s) b.copy(out(home[s]), in(own[s]));
-  return b.finish();
-}
-
-Schedule direct_scatter(const Problem& problem) {
-  Builder b(name_of(problem));
-  const auto own = own_parts(problem);
-  if (problem.rank != problem.root) {
-    for (const Range& part : own) b.recv(problem.root, out(part));
-    return b.finish();
-  }
-  for (const int peer : others(problem, problem.root)) {
-    for (const Range& part : block_parts(problem, peer)) b.send(peer, in(part));
-  }
-  const auto home = block_parts(problem, problem.rank);
-  for (std::size_t s = 0; s < own.size(); ++s) b.copy(out(own[s]), in(home[s]));
-  return b.finish();
-}
+Schedule direct_gather(const Problem& problem) { return between_root_and_others(problem, true); }
+Schedule direct_scatter(const Problem& problem) { return between_root_and_others(problem, false); }
 
 Schedule direct_reduce_scatter(const Problem& problem) {
   Builder b("direct");

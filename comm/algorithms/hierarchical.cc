@@ -76,24 +76,23 @@ class Splicer {
       for (const auto earlier : step.after) {
         after.insert(after.end(), stands_for[earlier].begin(), stands_for[earlier].end());
       }
-      const bool is_send = step.kind == Step::Kind::Send;
-      const bool has_source = is_send || step.kind == Step::Kind::Copy || step.kind == Step::Kind::Reduce;
-      if (has_source) step.source = mapped(step.source, mapping);
-      if (!is_send) step.target = mapped(step.target, mapping);
+      const bool reads = has_source(step), writes = has_target(step);
+      if (reads) step.source = mapped(step.source, mapping);
+      if (writes) step.target = mapped(step.target, mapping);
       if (step.kind == Step::Kind::Copy && same(step.source, step.target)) {
         stands_for[i] = std::move(after);
         continue;
       }
-      if (has_source) wait_for_conflicts({step.source, false}, after);
-      if (!is_send) wait_for_conflicts({step.target, true}, after);
+      if (reads) wait_for_conflicts({step.source, false}, after);
+      if (writes) wait_for_conflicts({step.target, true}, after);
       if (step.peer >= 0) step.peer = ranks[static_cast<std::size_t>(step.peer)];
       step.after = std::move(after);
       const Slice source = step.source;
       const Slice target = step.target;
       const Builder::Index index = builder_.add(std::move(step));
       stands_for[i] = {index};
-      if (has_source) made.push_back({source, false, index});
-      if (!is_send) made.push_back({target, true, index});
+      if (reads) made.push_back({source, false, index});
+      if (writes) made.push_back({target, true, index});
     }
     for (const Access& access : made) remember(access);
   }
@@ -185,15 +184,9 @@ int Hosts::host_of(int rank) const {
   return static_cast<int>(std::find_if(members.begin(), members.end(), has_it) - members.begin());
 }
 
-int Hosts::smallest() const {
-  const auto smaller = [](const auto& a, const auto& b) { return a.size() < b.size(); };
-  return static_cast<int>(std::min_element(members.begin(), members.end(), smaller)->size());
-}
+int Hosts::smallest() const { return static_cast<int>(std::ranges::min(members, {}, &std::vector<int>::size).size()); }
 
-int Hosts::largest() const {
-  const auto smaller = [](const auto& a, const auto& b) { return a.size() < b.size(); };
-  return static_cast<int>(std::max_element(members.begin(), members.end(), smaller)->size());
-}
+int Hosts::largest() const { return static_cast<int>(std::ranges::max(members, {}, &std::vector<int>::size).size()); }
 
 std::vector<int> Hosts::equals() const {
   std::vector<int> result;

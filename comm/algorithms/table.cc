@@ -35,14 +35,12 @@ Cost tree_reduce_cost(const Ranks& r) { return rounds_of_vectors(r.lg_p, r.lg_p)
 Cost star_all_reduce_cost(const Ranks& r) { return rounds_of_vectors(2 * (r.p - 1), r.p - 1); }
 
 /// p - 1 stages, of which each lets in a segment after the other.
-Cost chain_broadcast_cost(const Ranks& r) {
+Cost chain_cost(const Ranks& r, double added) {
   const double messages = r.p - 2 + r.segments;
-  return {messages, messages / r.segments, 0};
+  return {messages, messages / r.segments, added / r.segments};
 }
-Cost chain_reduce_cost(const Ranks& r) {
-  const double messages = r.p - 2 + r.segments;
-  return {messages, messages / r.segments, (r.p - 1) / r.segments};
-}
+Cost chain_broadcast_cost(const Ranks& r) { return chain_cost(r, 0); }
+Cost chain_reduce_cost(const Ranks& r) { return chain_cost(r, r.p - 1); }
 
 /// `first` messages until the first pieces are through, and `further` for each further pair of pieces. Read off
 /// simulations of 4 to 100 ranks: a rank must pass 2 messages each way for a pair (4 in all_reduce), and its partners

@@ -73,6 +73,7 @@ class SharedCollectives {
   void slot_all_gather(const std::byte* input, std::byte* output);
   void staged_all_gather(const std::byte* input, std::byte* output);
   void reduce_scatter();
+  void await_staged(const Chunk& chunk);
   void staged_reduce_scatter(const std::byte* input, std::byte* output);
   /// reduce and all_reduce: `result` is null where this rank wants none.
   void reduce_to(const std::byte* input, std::byte* result);

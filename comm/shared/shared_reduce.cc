@@ -42,6 +42,15 @@ void SharedCollectives::reduce_scatter() {
   announcements_.finish();
 }
 
+/// Waits until all other ranks have staged the chunk, having compared their announcements.
+void SharedCollectives::await_staged(const Chunk& chunk) {
+  for (int index = 0; index < announcements_.ranks(); ++index) {
+    if (index == announcements_.self()) continue;
+    if (chunk.first == 0) announcements_.await(index);
+    stages_.await(&RankState::staged, index, chunk.end);
+  }
+}
+
 void SharedCollectives::staged_reduce_scatter(const std::byte* input, std::byte* output) {
   const int self = announcements_.self();
   const auto ranks = static_cast<std::size_t>(announcements_.ranks());
@@ -56,11 +65,7 @@ void SharedCollectives::staged_reduce_scatter(const std::byte* input, std::byte*
                      chunk.length, streams_shown(chunk.length));
       },
       [&](const Chunk& chunk) {
-        for (int index = 0; index < announcements_.ranks(); ++index) {
-          if (index == self) continue;
-          if (chunk.first == 0) announcements_.await(index);
-          stages_.await(&RankState::staged, index, chunk.end);
-        }
+        await_staged(chunk);
         reduce_all(output + chunk.first, chunk.length, input + own * bytes_ + chunk.first,
                    [&](int index) { return stages_.at(index, chunk.begin) + row(chunk, own); });
       });
@@ -137,11 +142,7 @@ void SharedCollectives::staged_reduce(const std::byte* input, std::byte* result)
                  streams_shown(chunk.length - behind));
       },
       [&](const Chunk& chunk) {
-        for (int index = 0; index < ranks; ++index) {
-          if (index == self) continue;
-          if (chunk.first == 0) announcements_.await(index);
-          stages_.await(&RankState::staged, index, chunk.end);
-        }
+        await_staged(chunk);
         const auto shown = [&](int index) {  // where the share of rank `index` of the result is
           return stages_.at(announcements_.streams(index) ? index : (index + 1) % ranks, chunk.begin) +
                  begin_of(chunk, index);
