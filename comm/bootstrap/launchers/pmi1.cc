@@ -14,9 +14,9 @@
 #include <tutti/comm/base/format.h>
 #include <tutti/comm/bootstrap/launchers/launchers.h>
 #include <tutti/comm/wire/printable.h>
+#include <tutti/comm/wire/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -31,27 +31,13 @@ constexpr std::string_view kQuestion = "cmd=get_my_kvsname\n";
 constexpr std::string_view kFinalize = "cmd=finalize\n";
 constexpr char kRemedy[] = "; to do without it set TUTTI_JOB_ID and TUTTI_MEET_DIR";
 
-std::string pmi_server(int descriptor) {
-  return "the PMI server of mpiexec (PMI_FD=" + std::to_string(descriptor) + ")";
-}
+std::string pmi_server(int descriptor) { return joined("the PMI server of mpiexec (PMI_FD=", descriptor, ")"); }
 
 /// The value of `key` in "cmd=... key=value ...".
 std::string field(const std::string& line, const std::string& key) {
   for (const std::string& word : split(line, ' '))
     if (word.starts_with(key + "=")) return word.substr(key.size() + 1);
   return {};
-}
-
-/// False: the deadline has passed.
-bool readable(int descriptor, Deadline deadline) {
-  constexpr std::int64_t kLongestPoll = 3'600'000;
-  for (;;) {
-    pollfd entry{descriptor, POLLIN, 0};
-    const int count =
-        ::poll(&entry, 1, static_cast<int>(std::min<std::int64_t>(deadline.remaining().count(), kLongestPoll)));
-    if (count > 0 || (count < 0 && errno != EINTR)) return true;  // reading gives the error
-    if (deadline.expired()) return false;
-  }
 }
 
 /// A whole line: it is shorter than what a socket or a pipe takes at once. False, with errno, if it cannot be written.
@@ -62,16 +48,16 @@ bool write_line(int descriptor, std::string_view line) {
 }
 
 [[noreturn]] void gone(int descriptor, const std::string& why) {
-  throw Error(ErrorCode::System, pmi_server(descriptor) + " does not answer: " + why + kRemedy);
+  throw Error(ErrorCode::System, pmi_server(descriptor), " does not answer: ", why, kRemedy);
 }
 
 /// One line, without its end.
 std::string read_line(int descriptor, Deadline deadline) {
   std::string line;
   while (line.size() < kLongestLine) {
-    if (!readable(descriptor, deadline))
-      throw Error(ErrorCode::Timeout, pmi_server(descriptor) + " has not told the job's name in time; it has said \"" +
-                                          printable(line) + '"');
+    if (!poll_until(descriptor, POLLIN, deadline))
+      throw Error(ErrorCode::Timeout, pmi_server(descriptor), " has not told the job's name in time; it has said \"",
+                  printable(line), '"');
     char next = 0;
     const ssize_t count = ::read(descriptor, &next, 1);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
@@ -90,7 +76,7 @@ struct PmiConnection {
     if (::getpid() != user || ::fstat(descriptor, &now) != 0 || now.st_ino != status.st_ino ||
         now.st_dev != status.st_dev)
       return;
-    if (!write_line(descriptor, kFinalize) || !readable(descriptor, Deadline::after(kFarewell))) return;
+    if (!write_line(descriptor, kFinalize) || !poll_until(descriptor, POLLIN, Deadline::after(kFarewell))) return;
     std::array<char, 256> answer;
     [[maybe_unused]] const ssize_t count = ::read(descriptor, answer.data(), answer.size());
   }
@@ -116,9 +102,8 @@ std::string pmi_job_name(int descriptor, Deadline deadline) {
   const std::string answer = read_line(descriptor, deadline);
   const std::string name = field(answer, "kvsname");
   if (field(answer, "cmd") == "my_kvsname" && !name.empty()) return "pmi-" + name;
-  throw Error(ErrorCode::Protocol, pmi_server(descriptor) + " answered '" +
-                                       std::string(kQuestion.substr(0, kQuestion.size() - 1)) + "' by \"" +
-                                       printable(answer, 120) + "\", which is not PMI version 1" + kRemedy);
+  throw Error(ErrorCode::Protocol, pmi_server(descriptor), " answered '", kQuestion.substr(0, kQuestion.size() - 1),
+              "' by \"", printable(answer, 120), "\", which is not PMI version 1", kRemedy);
 }
 
 }  // namespace tutti::comm
