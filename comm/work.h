@@ -21,27 +21,12 @@
 
 namespace tutti::comm {
 
-/// What a group implements; users see Work.
-class WorkState {
- public:
-  virtual ~WorkState() = default;
-  /// Blocks until complete; may run the operation on the calling thread.
-  virtual void wait() = 0;
-  /// Blocks until complete or until `timeout` has passed. True = complete.
-  virtual bool wait_for(std::chrono::milliseconds timeout) = 0;
-  virtual bool is_completed() const = 0;
-  /// Null while running and after success.
-  virtual std::exception_ptr exception() const = 0;
-  /// The sender's rank of a completed receive; -1 for everything else.
-  virtual int source_rank() const { return -1; }
-  /// As Work::on_completion().
-  virtual void on_completion(std::function<void()> callback) = 0;
-};
+class Completion;  // base/completion.h: what a group implements
 
 class [[nodiscard]] Work {
  public:
   Work() = default;
-  explicit Work(std::shared_ptr<WorkState> state) : state_(std::move(state)) {}
+  explicit Work(std::shared_ptr<Completion> state) : state_(std::move(state)) {}
 
   /// Blocks until the operation is complete; throws its error. Bounded by the operation's own deadline.
   void wait();
@@ -50,13 +35,13 @@ class [[nodiscard]] Work {
   bool wait_for(std::chrono::milliseconds timeout);
 
   /// Never blocks; true after success and after failure.
-  bool is_completed() const { return !state_ || state_->is_completed(); }
+  bool is_completed() const;
 
   /// Null while running and after success.
-  std::exception_ptr exception() const { return state_ ? state_->exception() : nullptr; }
+  std::exception_ptr exception() const;
 
   /// After a completed irecv: the rank that sent. -1 otherwise.
-  int source_rank() const { return state_ ? state_->source_rank() : -1; }
+  int source_rank() const;
 
   /// Calls `callback` once when the operation is complete, after success and after failure (exception() tells): at once
   /// if it is complete already, else on the thread that completes it, which is one of the group's own or one that uses
@@ -68,7 +53,7 @@ class [[nodiscard]] Work {
   void on_completion(std::function<void()> callback) const;
 
  private:
-  std::shared_ptr<WorkState> state_;
+  std::shared_ptr<Completion> state_;
 };
 
 }  // namespace tutti::comm

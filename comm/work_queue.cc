@@ -124,6 +124,10 @@ bool Work::wait_for(std::chrono::milliseconds timeout) {
   return true;
 }
 
+bool Work::is_completed() const { return !state_ || state_->is_completed(); }
+std::exception_ptr Work::exception() const { return state_ ? state_->exception() : nullptr; }
+int Work::source_rank() const { return state_ ? state_->source_rank() : -1; }
+
 void Work::on_completion(std::function<void()> callback) const {
   if (!state_) return callback();
   state_->on_completion(std::move(callback));

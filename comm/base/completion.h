@@ -3,8 +3,6 @@
 // It may outlive what completes it. Thread-safety: all methods may be called from any thread, complete() once.
 #pragma once
 
-#include <tutti/comm/work.h>
-
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -16,19 +14,29 @@
 
 namespace tutti::comm {
 
-class Completion : public WorkState {
+class Completion {
  public:
   using Callbacks = std::vector<std::function<void()>>;
 
-  bool is_completed() const final { return done_.load(std::memory_order_acquire); }
-  std::exception_ptr exception() const final { return is_completed() ? error_ : nullptr; }
+  virtual ~Completion() = default;
 
-  bool wait_for(std::chrono::milliseconds timeout) final {
+  bool is_completed() const { return done_.load(std::memory_order_acquire); }
+  /// Null while running and after success.
+  std::exception_ptr exception() const { return is_completed() ? error_ : nullptr; }
+
+  /// Blocks until complete; may run the operation on the calling thread.
+  virtual void wait() = 0;
+  /// The sender's rank of a completed receive; -1 for everything else.
+  virtual int source_rank() const { return -1; }
+
+  /// Blocks until complete or until `timeout` has passed. True = complete.
+  bool wait_for(std::chrono::milliseconds timeout) {
     std::unique_lock lock(mutex_);
     return finished_.wait_for(lock, timeout, [&] { return is_completed(); });
   }
 
-  void on_completion(std::function<void()> callback) final {
+  /// As Work::on_completion().
+  void on_completion(std::function<void()> callback) {
     {
       const std::lock_guard lock(mutex_);
       if (!is_completed()) return callbacks_.push_back(std::move(callback));
