@@ -157,9 +157,10 @@ class ProcessGroup {
   /// is twice there, or this one is not.
   std::unique_ptr<ProcessGroup> subgroup(std::span<const int> ranks);
 
-  // --- Collectives. `count` is in elements and equal on all ranks. Count 0 and a world of one work. Reductions take an
-  // operator of types.h or one of the caller's (UserOp in reduction.h). InvalidArgument for 2^48 elements or more, and
-  // for input and output that share memory, but for what is said to work in place.
+  // --- Collectives. A span is a buffer: all_reduce(std::span(values)). `count` is in elements and equal on all ranks.
+  // Count 0 and a world of one work. Reductions take an operator of types.h or one of the caller's (UserOp in
+  // reduction.h). InvalidArgument for 2^48 elements or more, and for input and output that share memory, but for what
+  // is said to work in place.
 
   /// Any of those below. run_async() returns at once; the buffers must live until its Work is complete, counts are
   /// copied.
@@ -319,49 +320,6 @@ class ProcessGroup {
   /// Returns the rank the message came from, when both are complete.
   int sendrecv(ConstBuffer outgoing, int destination, Buffer incoming, int source = kAnySource, int send_tag = 0,
                int recv_tag = 0);
-
-  // --- Typed shorthands
-
-  template <typename T>
-  void broadcast(std::span<T> data, int root) {
-    broadcast(buffer(data), root);
-  }
-  template <typename T>
-  void all_reduce(std::span<T> data, const Reduction& op = ReduceOp::Sum) {
-    all_reduce(buffer(data), op);
-  }
-  template <typename In, typename T>
-  void reduce(std::span<In> input, std::span<T> output, const Reduction& op, int root) {
-    reduce(const_buffer(input), buffer(output), op, root);
-  }
-  template <typename In, typename T>
-  void gather(std::span<In> input, std::span<T> output, int root) {
-    gather(const_buffer(input), buffer(output), root);
-  }
-  template <typename In, typename T>
-  void all_gather(std::span<In> input, std::span<T> output) {
-    all_gather(const_buffer(input), buffer(output));
-  }
-  template <typename In, typename T>
-  void scatter(std::span<In> input, std::span<T> output, int root) {
-    scatter(const_buffer(input), buffer(output), root);
-  }
-  template <typename In, typename T>
-  void reduce_scatter(std::span<In> input, std::span<T> output, const Reduction& op = ReduceOp::Sum) {
-    reduce_scatter(const_buffer(input), buffer(output), op);
-  }
-  template <typename In, typename T>
-  void all_to_all(std::span<In> input, std::span<T> output) {
-    all_to_all(const_buffer(input), buffer(output));
-  }
-  template <typename T>
-  void send(std::span<T> data, int destination, int tag = 0) {
-    send(const_buffer(data), destination, tag);
-  }
-  template <typename T>
-  int recv(std::span<T> data, int source = kAnySource, int tag = 0) {
-    return recv(buffer(data), source, tag);
-  }
 
   /// The algorithm (algorithms.md) that a collective with these arguments takes here: by
   /// ProcessGroupOptions::algorithm, else as rank 0's tuning file or the cost model says; equal on all ranks. Blocks

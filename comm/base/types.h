@@ -104,28 +104,6 @@ constexpr bool has_counts(OpKind op) {
   return op == OpKind::GatherV || op == OpKind::ScatterV || op == OpKind::AllGatherV || op == OpKind::ReduceScatterV;
 }
 
-/// A non-owning view of `count` elements. The memory belongs to the caller and must live until the operation is done.
-struct Buffer {
-  void* data = nullptr;
-  std::size_t count = 0;
-  DType dtype = DType::Float32;
-
-  std::size_t nbytes() const { return count * size_of(dtype); }
-};
-
-/// The same, read only: what a collective never writes.
-struct ConstBuffer {
-  const void* data = nullptr;
-  std::size_t count = 0;
-  DType dtype = DType::Float32;
-
-  ConstBuffer() = default;
-  ConstBuffer(const void* d, std::size_t n, DType t) : data(d), count(n), dtype(t) {}
-  ConstBuffer(const Buffer& b) : data(b.data), count(b.count), dtype(b.dtype) {}  // NOLINT: implicit by design
-
-  std::size_t nbytes() const { return count * size_of(dtype); }
-};
-
 /// Compile-time map from C++ type to DType; a type that is not listed does not compile.
 template <typename T>
 struct DTypeOf;
@@ -154,13 +132,44 @@ struct DTypeOf<BFloat16> : std::integral_constant<DType, DType::BFloat16> {};
 
 static_assert(sizeof(bool) == 1);
 
+/// A non-owning view of `count` elements. The memory belongs to the caller and must live until the operation is done.
+struct Buffer {
+  void* data = nullptr;
+  std::size_t count = 0;
+  DType dtype = DType::Float32;
+
+  Buffer() = default;
+  Buffer(void* d, std::size_t n, DType t) : data(d), count(n), dtype(t) {}
+  template <typename T>
+  Buffer(std::span<T> values)
+      : Buffer(values.data(), values.size(), DTypeOf<T>::value) {}  // NOLINT: implicit by design
+
+  std::size_t nbytes() const { return count * size_of(dtype); }
+};
+
+/// The same, read only: what a collective never writes.
+struct ConstBuffer {
+  const void* data = nullptr;
+  std::size_t count = 0;
+  DType dtype = DType::Float32;
+
+  ConstBuffer() = default;
+  ConstBuffer(const void* d, std::size_t n, DType t) : data(d), count(n), dtype(t) {}
+  ConstBuffer(const Buffer& b) : data(b.data), count(b.count), dtype(b.dtype) {}  // NOLINT: implicit by design
+  template <typename T>
+  ConstBuffer(std::span<T> values)  // NOLINT: implicit by design
+      : ConstBuffer(values.data(), values.size(), DTypeOf<std::remove_const_t<T>>::value) {}
+
+  std::size_t nbytes() const { return count * size_of(dtype); }
+};
+
 template <typename T>
 Buffer buffer(std::span<T> values) {
-  return {values.data(), values.size(), DTypeOf<T>::value};
+  return values;
 }
 template <typename T>
 ConstBuffer const_buffer(std::span<T> values) {
-  return {values.data(), values.size(), DTypeOf<std::remove_const_t<T>>::value};
+  return values;
 }
 
 constexpr std::size_t size_of(DType dtype) {
