@@ -65,57 +65,21 @@ std::unique_ptr<ProcessGroup> ProcessGroup::subgroup(std::span<const int> ranks)
 
 namespace {
 
-enum class Blocks { None, One, All, OneAtRoot, AllAtRoot };
-
-/// The buffers of a collective: what texts call them and how many blocks they hold, of as many elements as all ranks
-/// give or, in a v-form, as the rank's count says.
-struct Form {
-  const char* input = "input";
-  Blocks inputs = Blocks::None;
-  const char* output = "output";
-  Blocks outputs = Blocks::None;
-};
-
-constexpr Form form_of(OpKind op) {
-  switch (op) {
-    case OpKind::Broadcast:
-    case OpKind::AllReduce:
-      return {.output = "data", .outputs = Blocks::One};
-    case OpKind::Reduce:
-      return {.inputs = Blocks::One, .outputs = Blocks::OneAtRoot};
-    case OpKind::Gather:
-      return {.inputs = Blocks::One, .outputs = Blocks::AllAtRoot};
-    case OpKind::AllGather:
-    case OpKind::Split:
-      return {.inputs = Blocks::One, .outputs = Blocks::All};
-    case OpKind::Scatter:
-      return {.inputs = Blocks::AllAtRoot, .outputs = Blocks::One};
-    case OpKind::ReduceScatter:
-      return {.inputs = Blocks::All, .outputs = Blocks::One};
-    case OpKind::AllToAll:
-      return {.inputs = Blocks::All, .outputs = Blocks::All};
-    case OpKind::GatherV:
-      return {"block", Blocks::One, "whole", Blocks::AllAtRoot};
-    case OpKind::ScatterV:
-      return {"whole", Blocks::AllAtRoot, "block", Blocks::One};
-    case OpKind::AllGatherV:
-      return {"block", Blocks::One, "whole", Blocks::All};
-    case OpKind::ReduceScatterV:
-      return {"whole", Blocks::All, "block", Blocks::One};
-    default:
-      return {};
-  }
+/// What texts call a buffer.
+const char* name_of(OpKind op, Blocks blocks, const char* otherwise) {
+  if (!has_counts(op)) return otherwise;
+  return blocks == Blocks::One ? "block" : "whole";
 }
 
 /// Whether the input is what tells count and type: the output of others may be empty, and then has none that was meant.
 constexpr bool told_by_input(const Form& form, bool v) {
-  if (form.outputs == Blocks::OneAtRoot || form.outputs == Blocks::AllAtRoot) return true;
-  return form.inputs == (v ? Blocks::All : Blocks::One) || form.outputs == form.inputs;
+  if (only_at_root(form.output)) return true;
+  return form.input == (v ? Blocks::All : Blocks::One) || form.output == form.input;
 }
 
 void check_public(OpKind op) {
   if (!is_message(op) && op != OpKind::Shutdown && op != OpKind::Split) return;
-  throw Error(ErrorCode::InvalidArgument, "run: " + std::string(name(op)) + " is no collective; call its own function");
+  throw Error(ErrorCode::InvalidArgument, "run: ", name(op), " is no collective; call its own function");
 }
 
 }  // namespace
@@ -132,16 +96,14 @@ ProcessGroup::Impl::Size ProcessGroup::Impl::check(const Collective& c) const {
   const std::size_t block = v                          ? c.counts[static_cast<std::size_t>(rank())]
                             : c.op == OpKind::AllToAll ? block_of_all(c.input)
                                                        : known_count;
-  const auto held = [&](Blocks blocks) -> std::size_t {
-    if ((blocks == Blocks::OneAtRoot || blocks == Blocks::AllAtRoot) && rank() != c.root) return 0;
-    if (blocks == Blocks::One || blocks == Blocks::OneAtRoot) return block;
-    return v ? total : static_cast<std::size_t>(world_size()) * block;
-  };
+  const std::size_t all = v ? total : static_cast<std::size_t>(world_size()) * block;
+  const auto held = [&](Blocks blocks) { return elements_of(blocks, rank() == c.root, block, all); };
   const auto require_output = [&] {
-    if (form.outputs != Blocks::None) require(c.op, form.output, c.output, held(form.outputs), dtype);
+    const char* const name = name_of(c.op, form.output, form.input == Blocks::None ? "data" : "output");
+    if (form.output != Blocks::None) require(c.op, name, c.output, held(form.output), dtype);
   };
   if (!by_input) require_output();
-  if (form.inputs != Blocks::None) require(c.op, form.input, c.input, held(form.inputs), dtype);
+  if (form.input != Blocks::None) require(c.op, name_of(c.op, form.input, "input"), c.input, held(form.input), dtype);
   if (by_input) require_output();
   return {v ? summary_of(c.counts) : block, dtype};
 }
@@ -157,8 +119,8 @@ void ProcessGroup::Impl::check_rounded(const Collective& c) const {
 std::size_t ProcessGroup::Impl::block_of_all(const ConstBuffer& input) const {
   const auto blocks = static_cast<std::size_t>(world_size());
   if (input.count % blocks == 0) return input.count / blocks;
-  invalid(OpKind::AllToAll, "input holds " + std::to_string(input.count) + " elements, which cannot be cut into " +
-                                std::to_string(blocks) + " equal blocks, one for each rank");
+  invalid(OpKind::AllToAll, "input holds ", input.count, " elements, which cannot be cut into ", blocks,
+          " equal blocks, one for each rank");
 }
 
 ProcessGroup::Impl::Size ProcessGroup::Impl::check_all_to_all_v(const Collective& c) const {
@@ -167,8 +129,7 @@ ProcessGroup::Impl::Size ProcessGroup::Impl::check_all_to_all_v(const Collective
   require(c.op, "output", c.output, require_counts(c.op, c.recv_counts), dtype);
   const auto self = static_cast<std::size_t>(rank());
   if (c.counts[self] != c.recv_counts[self])
-    invalid(c.op, "this rank would send " + std::to_string(c.counts[self]) + " elements to itself, but receive " +
-                      std::to_string(c.recv_counts[self]));
+    invalid(c.op, "this rank would send ", c.counts[self], " elements to itself, but receive ", c.recv_counts[self]);
   return {0, dtype};
 }
 
@@ -176,16 +137,11 @@ ProcessGroup::Impl::Size ProcessGroup::Impl::check_all_to_all_v(const Collective
 
 void ProcessGroup::Impl::refuse(OpKind op, const char* what, const ConstBuffer& buffer, std::size_t count,
                                 DType dtype) const {
-  if (buffer.count != count)
-    invalid(op, std::string(what) + " holds " + std::to_string(buffer.count) + " elements, but " +
-                    std::to_string(count) + " are needed");
-  if (count >= kMaxCount)
-    invalid(op,
-            std::string(what) + " would hold " + std::to_string(count) + " elements, more than there is memory for");
+  if (buffer.count != count) invalid(op, what, " holds ", buffer.count, " elements, but ", count, " are needed");
+  if (count >= kMaxCount) invalid(op, what, " would hold ", count, " elements, more than there is memory for");
   if (buffer.dtype != dtype)
-    invalid(op, std::string(what) + " is " + std::string(comm::name(buffer.dtype)) + ", but the other buffer is " +
-                    std::string(comm::name(dtype)));
-  invalid(op, std::string(what) + " is a null pointer");
+    invalid(op, what, " is ", comm::name(buffer.dtype), ", but the other buffer is ", comm::name(dtype));
+  invalid(op, what, " is a null pointer");
 }
 
 void ProcessGroup::Impl::refuse_overlap(OpKind op, const ConstBuffer& input, const ConstBuffer& output) const {
@@ -193,14 +149,12 @@ void ProcessGroup::Impl::refuse_overlap(OpKind op, const ConstBuffer& input, con
   const bool by_rank = op == OpKind::AllGather || op == OpKind::ReduceScatter;
   const std::size_t offset = by_rank ? static_cast<std::size_t>(rank()) * block.nbytes() : 0;
   if ((by_rank || op == OpKind::Reduce) && block.data == static_cast<const std::byte*>(whole.data) + offset) return;
-  invalid(op, "input and output share memory" + std::string(by_rank ? ", and not as this rank's block" : "") +
-                  ": give each its own");
+  invalid(op, "input and output share memory", by_rank ? ", and not as this rank's block" : "", ": give each its own");
 }
 
 std::size_t ProcessGroup::Impl::require_counts(OpKind op, Counts counts) const {
   if (counts.size() != static_cast<std::size_t>(world_size()))
-    invalid(op, "there are " + std::to_string(counts.size()) + " counts, but " + std::to_string(world_size()) +
-                    " are needed, one for each rank");
+    invalid(op, "there are ", counts.size(), " counts, but ", world_size(), " are needed, one for each rank");
   std::uint64_t total = 0;
   for (const std::size_t count : counts) {
     if (count >= kMaxTotalCount - total) invalid(op, "the counts add up to 2^40 elements or more; split the operation");
@@ -209,36 +163,22 @@ std::size_t ProcessGroup::Impl::require_counts(OpKind op, Counts counts) const {
   return total;
 }
 
-void ProcessGroup::Impl::refuse_peer(OpKind op, int peer) const {
-  invalid(op, "there is no rank " + std::to_string(peer) + " in a world of " + std::to_string(world_size()));
-}
-
-void ProcessGroup::Impl::invalid(OpKind op, const std::string& why) const {
-  throw Error(ErrorCode::InvalidArgument, monitor_.prefix() + std::string(comm::name(op)) + ": " + why);
-}
-
-void ProcessGroup::Impl::refuse_root(OpKind op, int root) const {
-  invalid(op, "root " + std::to_string(root) + " is no rank of a world of " + std::to_string(world_size()));
-}
-
 void ProcessGroup::Impl::refuse_use() {
   if (forked())
-    throw Error(ErrorCode::InvalidArgument,
-                "process " + std::to_string(::getpid()) + " was forked from process " + std::to_string(pid_) +
-                    ", to which this group belongs: form a new group after the fork, or use threads");
+    throw Error(ErrorCode::InvalidArgument, "process ", ::getpid(), " was forked from process ", pid_,
+                ", to which this group belongs: form a new group after the fork, or use threads");
   if (failed_.load(std::memory_order_acquire)) {
     queue_.let_running_end();  // the caller may free its memory when it learns of the failure
     rethrow_failure();
   }
-  throw Error(ErrorCode::Aborted, monitor_.prefix() + "the group has been shut down");
+  throw Error(ErrorCode::Aborted, monitor_.prefix(), "the group has been shut down");
 }
 
 bool ProcessGroup::Impl::allow_nested(std::uintptr_t other_thread) const {
   if (other_thread == ::pthread_self() || forked()) return true;
-  throw Error(ErrorCode::InvalidArgument,
-              monitor_.prefix() +
-                  "another thread is in an operation of this group: one thread at a time may issue them. Use one "
-                  "group for each thread (split()), or a lock around the calls");
+  throw Error(ErrorCode::InvalidArgument, monitor_.prefix(),
+              "another thread is in an operation of this group: one thread at a time may issue them. Use one "
+              "group for each thread (split()), or a lock around the calls");
 }
 
 // --- Calls
@@ -258,32 +198,24 @@ Work ProcessGroup::run_async(const Collective& call) {
 // --- Point-to-point
 
 void ProcessGroup::send(ConstBuffer data, int destination, int tag) {
-  impl_->check_peer(OpKind::Send, destination, /*any_allowed=*/false);
-  impl_->require(OpKind::Send, "data", data, data.count, data.dtype);
-  impl_->enter()->guarded(impl_->message(OpKind::Send, data, tag),
-                          [&](Caller& caller) { impl_->point_to_point().send(data, destination, tag, caller); });
+  impl_->message(OpKind::Send, data, destination, tag,
+                 [&](PointToPoint& messages, Caller& caller) { messages.send(data, destination, tag, caller); });
 }
 
 Work ProcessGroup::isend(ConstBuffer data, int destination, int tag) {
-  impl_->check_peer(OpKind::Send, destination, /*any_allowed=*/false);
-  impl_->require(OpKind::Send, "data", data, data.count, data.dtype);
-  return impl_->enter()->guarded(impl_->message(OpKind::Send, data, tag),
-                                 [&](Caller&) { return impl_->point_to_point().isend(data, destination, tag); });
+  return impl_->message(OpKind::Send, data, destination, tag,
+                        [&](PointToPoint& messages, Caller&) { return messages.isend(data, destination, tag); });
 }
 
 int ProcessGroup::recv(Buffer data, int source, int tag) {
-  impl_->check_peer(OpKind::Recv, source, /*any_allowed=*/true);
-  impl_->require(OpKind::Recv, "data", data, data.count, data.dtype);
-  return impl_->enter()->guarded(impl_->message(OpKind::Recv, data, tag), [&](Caller& caller) {
-    return impl_->point_to_point().recv(data, source, tag, caller);
+  return impl_->message(OpKind::Recv, data, source, tag, [&](PointToPoint& messages, Caller& caller) {
+    return messages.recv(data, source, tag, caller);
   });
 }
 
 Work ProcessGroup::irecv(Buffer data, int source, int tag) {
-  impl_->check_peer(OpKind::Recv, source, /*any_allowed=*/true);
-  impl_->require(OpKind::Recv, "data", data, data.count, data.dtype);
-  return impl_->enter()->guarded(impl_->message(OpKind::Recv, data, tag),
-                                 [&](Caller&) { return impl_->point_to_point().irecv(data, source, tag); });
+  return impl_->message(OpKind::Recv, data, source, tag,
+                        [&](PointToPoint& messages, Caller&) { return messages.irecv(data, source, tag); });
 }
 
 int ProcessGroup::sendrecv(ConstBuffer outgoing, int destination, Buffer incoming, int source, int send_tag,
@@ -293,7 +225,7 @@ int ProcessGroup::sendrecv(ConstBuffer outgoing, int destination, Buffer incomin
   impl_->require(OpKind::Send, "outgoing", outgoing, outgoing.count, outgoing.dtype);
   impl_->require(OpKind::Recv, "incoming", incoming, incoming.count, incoming.dtype);
   impl_->require_apart(OpKind::Send, outgoing, incoming);
-  return impl_->enter()->guarded(impl_->message(OpKind::Recv, incoming, recv_tag), [&](Caller& caller) {
+  return impl_->enter()->guarded(impl_->fingerprint_of(OpKind::Recv, incoming, recv_tag), [&](Caller& caller) {
     return impl_->point_to_point().sendrecv(outgoing, destination, send_tag, incoming, source, recv_tag, caller);
   });
 }

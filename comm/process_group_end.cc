@@ -51,10 +51,9 @@ void ProcessGroup::Impl::record_failure(const Error& error, const std::string& o
   log_recent_operations();
   const bool second_hand = error.code() == ErrorCode::Aborted;
   const std::string cause = second_hand ? error.what() : monitor_.report(local);
-  failure_ = cause == local
-                 ? std::make_exception_ptr(Error(error.code(), local))
-                 : std::make_exception_ptr(Error(
-                       ErrorCode::Aborted, monitor_.prefix() + operation + " was aborted; first cause: " + cause));
+  failure_ = cause == local ? std::make_exception_ptr(Error(error.code(), local))
+                            : std::make_exception_ptr(Error(ErrorCode::Aborted, monitor_.prefix(), operation,
+                                                            " was aborted; first cause: ", cause));
   failed_.store(true, std::memory_order_release);
   transport_->close();
 }
@@ -81,11 +80,11 @@ std::string ProcessGroup::Impl::recent_operations() const {
 void ProcessGroup::Impl::log_recent_operations() const {
   const auto latest = recorder_.latest();
   const auto now = TraceClock::now();
-  for (const TraceEvent& event : latest) log(LogLevel::Debug, monitor_.prefix() + event.to_string(now));
+  for (const TraceEvent& event : latest) log(LogLevel::Debug, monitor_.prefix(), event.to_string(now));
   std::string text;
   for (std::size_t i = latest.size() - std::min(latest.size(), kOperationsInLog); i < latest.size(); ++i)
     text += (text.empty() ? "" : "; ") + latest[i].to_string(now);
-  if (!text.empty()) log(LogLevel::Info, monitor_.prefix() + "latest operations, oldest first: " + text);
+  if (!text.empty()) log(LogLevel::Info, monitor_.prefix(), "latest operations, oldest first: ", text);
 }
 
 /// " (before: barrier seq 16, all_reduce seq 17 (...))", or nothing if `failed` was the first.
@@ -127,8 +126,7 @@ void ProcessGroup::Impl::collect_trace() {
   std::string own = trace_events(done, rank(), offset, zero);
   const std::vector<std::uint64_t> length = {own.size()};
   std::vector<std::uint64_t> lengths(static_cast<std::size_t>(world_size()));
-  run(prepare(
-      {.op = OpKind::AllGather, .input = const_buffer(std::span(length)), .output = buffer(std::span(lengths))}));
+  run(prepare({.op = OpKind::AllGather, .input = std::span(length), .output = std::span(lengths)}));
   const std::vector<std::size_t> counts(lengths.begin(), lengths.end());
   std::string all(rank() == 0 ? std::accumulate(counts.begin(), counts.end(), std::size_t{0}) : 0, ' ');
   run(prepare({.op = OpKind::GatherV,
@@ -143,9 +141,9 @@ void ProcessGroup::Impl::collect_trace() {
   }
   try {
     write_trace_file(options_.trace_file, parts);
-    log(LogLevel::Info, monitor_.prefix() + "the trace of all ranks is in '" + options_.trace_file + "'");
+    log(LogLevel::Info, monitor_.prefix(), "the trace of all ranks is in '", options_.trace_file, "'");
   } catch (const Error& error) {
-    log(LogLevel::Error, monitor_.prefix() + error.what());  // the work itself is done: no reason to fail
+    log(LogLevel::Error, monitor_.prefix(), error.what());  // the work itself is done: no reason to fail
   }
 }
 
@@ -155,10 +153,9 @@ void ProcessGroup::Impl::leave_own_trace() noexcept {
     const TraceLog::Snapshot done = trace_log_->snapshot();
     const auto zero = done.entries.empty() ? TraceClock::now() : done.entries.front().event.start;
     write_trace_file(path, std::vector{trace_events(done, rank(), {}, zero)});
-    log(LogLevel::Warn,
-        monitor_.prefix() + "the group failed; this rank's trace, by its own clock, is in '" + path + "'");
+    log(LogLevel::Warn, monitor_.prefix(), "the group failed; this rank's trace, by its own clock, is in '", path, "'");
   } catch (const std::exception& error) {
-    log(LogLevel::Warn, monitor_.prefix() + error.what());
+    log(LogLevel::Warn, monitor_.prefix(), error.what());
   }
 }
 

@@ -140,7 +140,7 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(const Collective& c) {
   const auto [count, dtype] = check(c);
   check_usable();
   const int root = has_root(c.op) ? c.root : 0;
-  if (root < 0 || root >= world_size()) refuse_root(c.op, root);
+  if (root < 0 || root >= world_size()) invalid(c.op, "root ", root, " is no rank of a world of ", world_size());
   require_apart(c.op, c.input, c.output);
   if (!c.reduction.user() && !is_defined(c.reduction.op(), dtype)) invalid(c.op, refusal(c.reduction.op(), dtype));
   Call call;
@@ -221,7 +221,7 @@ void ProcessGroup::Impl::round_result(const Operation& operation) {
   reduce_rounded({&rounded, 1}, {&sums, 1}, operation.fingerprint.count);
 }
 
-Fingerprint ProcessGroup::Impl::message(OpKind op, const ConstBuffer& data, int tag) const {
+Fingerprint ProcessGroup::Impl::fingerprint_of(OpKind op, const ConstBuffer& data, int tag) const {
   return {.group = group_hash_, .count = data.count, .root = tag, .op = op, .dtype = data.dtype};
 }
 

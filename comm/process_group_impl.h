@@ -124,7 +124,8 @@ class ProcessGroup::Impl {
   }
   void check_peer(OpKind op, int peer, bool any_allowed) const {
     const bool is_rank = peer >= 0 && peer < world_size();
-    if (!is_rank && !(any_allowed && peer == kAnySource)) refuse_peer(op, peer);
+    if (!is_rank && !(any_allowed && peer == kAnySource))
+      invalid(op, "there is no rank ", peer, " in a world of ", world_size());
   }
   /// Throws in a forked child, after a failure (when no collective is at work any more) and after shutdown().
   void check_usable() {
@@ -144,7 +145,15 @@ class ProcessGroup::Impl {
       rethrow_failure();
     }
   }
-  Fingerprint message(OpKind op, const ConstBuffer& data, int tag) const;
+  Fingerprint fingerprint_of(OpKind op, const ConstBuffer& data, int tag) const;
+  /// The same of a call that has one buffer and one peer, once these are checked; `call` gets the messages, too.
+  template <typename F>
+  auto message(OpKind op, const ConstBuffer& data, int peer, int tag, F&& call) {
+    check_peer(op, peer, /*any_allowed=*/op == OpKind::Recv);
+    require(op, "data", data, data.count, data.dtype);
+    return enter()->guarded(fingerprint_of(op, data, tag),
+                            [&](Caller& caller) { return call(point_to_point_, caller); });
+  }
 
   std::string algorithm_for(OpKind op, std::size_t count, DType dtype, int root);
   void use_algorithm(const std::string& name);
@@ -223,12 +232,13 @@ class ProcessGroup::Impl {
   // Why a call is refused: process_group.cc.
   [[noreturn]] void refuse_use();
   bool allow_nested(std::uintptr_t other_thread) const;
-  [[noreturn]] void refuse_root(OpKind op, int root) const;
   void refuse_overlap(OpKind op, const ConstBuffer& input, const ConstBuffer& output) const;
-  [[noreturn]] void refuse_peer(OpKind op, int peer) const;
   [[noreturn]] void refuse(OpKind op, const char* what, const ConstBuffer& buffer, std::size_t count,
                            DType dtype) const;
-  [[noreturn]] void invalid(OpKind op, const std::string& why) const;
+  template <typename... Parts>
+  [[noreturn]] void invalid(OpKind op, const Parts&... why) const {
+    throw Error(ErrorCode::InvalidArgument, monitor_.prefix(), comm::name(op), ": ", why...);
+  }
   /// The first error makes the group unusable, here and, through the store and the closed connections, everywhere.
   void record_failure(const Error& error, const std::string& operation);
   /// The same for an error outside of collectives. On return no collective accesses the caller's buffers.

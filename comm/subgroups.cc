@@ -20,7 +20,7 @@ std::string list_name(const std::vector<int>& ranks) {
   std::string text;
   for (const int rank : ranks) text += (text.empty() ? "" : ".") + std::to_string(rank);
   if (ranks.size() <= kRanksInName) return text;
-  return text.substr(0, 24) + "..." + std::to_string(ranks.size()) + "-" + hex(identity_hash(text));
+  return joined(text.substr(0, 24), "...", ranks.size(), "-", hex(identity_hash(text)));
 }
 
 }  // namespace
@@ -28,7 +28,7 @@ std::string list_name(const std::vector<int>& ranks) {
 std::unique_ptr<ProcessGroup::Impl> ProcessGroup::Impl::split(int color, int key) {
   const std::vector<std::int64_t> mine = {color, key};
   std::vector<std::int64_t> everybody(2 * static_cast<std::size_t>(world_size()));
-  run(prepare({.op = OpKind::Split, .input = const_buffer(std::span(mine)), .output = buffer(std::span(everybody))}));
+  run(prepare({.op = OpKind::Split, .input = std::span(mine), .output = std::span(everybody)}));
   const int number = ++splits_;
   if (color < 0) return nullptr;
   const auto at = [&](int rank, std::size_t i) { return everybody[2 * static_cast<std::size_t>(rank) + i]; };
@@ -43,13 +43,12 @@ std::unique_ptr<ProcessGroup::Impl> ProcessGroup::Impl::subgroup(std::span<const
   check_usable();
   const std::vector<int> list(ranks.begin(), ranks.end());
   const auto refuse = [&](const std::string& why) {
-    throw Error(ErrorCode::InvalidArgument, monitor_.prefix() + "subgroup(" + list_name(list) + "): " + why);
+    throw Error(ErrorCode::InvalidArgument, monitor_.prefix(), "subgroup(", list_name(list), "): ", why);
   };
   std::set<int> known;
   for (const int rank : list) {
-    if (rank < 0 || rank >= world_size())
-      refuse("there is no rank " + std::to_string(rank) + " in a group of " + std::to_string(world_size()));
-    if (!known.insert(rank).second) refuse("rank " + std::to_string(rank) + " is there twice");
+    if (rank < 0 || rank >= world_size()) refuse(joined("there is no rank ", rank, " in a group of ", world_size()));
+    if (!known.insert(rank).second) refuse(joined("rank ", rank, " is there twice"));
   }
   if (!known.contains(rank())) refuse("this rank is not among them; only the group's members form it");
   const int number = ++subgroups_[list];
@@ -58,9 +57,9 @@ std::unique_ptr<ProcessGroup::Impl> ProcessGroup::Impl::subgroup(std::span<const
 
 std::unique_ptr<ProcessGroup::Impl> ProcessGroup::Impl::form(const std::string& name, const std::vector<int>& ranks) {
   if (!factory_)
-    throw Error(ErrorCode::InvalidArgument, monitor_.prefix() + "group '" + name +
-                                                "' cannot be formed: this group was made from a transport, without "
-                                                "the factory that makes those of sub-groups");
+    throw Error(ErrorCode::InvalidArgument, monitor_.prefix(), "group '", name,
+                "' cannot be formed: this group was made from a transport, without "
+                "the factory that makes those of sub-groups");
   GroupMembers members{.name = name, .rank = 0, .world_ranks = {}};
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (ranks[i] == rank()) members.rank = static_cast<int>(i);
@@ -70,8 +69,8 @@ std::unique_ptr<ProcessGroup::Impl> ProcessGroup::Impl::form(const std::string& 
   options.name = name;
   make_room_for_group(name, ranks.size());
   auto transport = factory_->make(members, Deadline::after(options_.timeout));
-  log(LogLevel::Info, monitor_.prefix() + "joined group '" + name + "' as rank " + std::to_string(members.rank) + "/" +
-                          std::to_string(ranks.size()) + ", transport " + std::string(transport->name()));
+  log(LogLevel::Info, monitor_.prefix(), "joined group '", name, "' as rank ", members.rank, "/", ranks.size(),
+      ", transport ", transport->name());
   return std::make_unique<Impl>(store_, std::move(transport), std::move(options), factory_, trace_log_,
                                 members.world_ranks);
 }

@@ -9,7 +9,6 @@
 // Thread-safety: pure functions. Nothing here throws but select(), as stated there.
 #pragma once
 
-#include <tutti/comm/schedule/problem.h>
 #include <tutti/comm/schedule/schedule.h>
 
 #include <cstddef>

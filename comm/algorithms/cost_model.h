@@ -9,7 +9,7 @@
 // Thread-safety: values and pure functions.
 #pragma once
 
-#include <tutti/comm/schedule/problem.h>
+#include <tutti/comm/schedule/schedule.h>
 
 #include <cstddef>
 #include <optional>

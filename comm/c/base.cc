@@ -42,16 +42,6 @@ tutti_result keep(tutti_result result, const char* function, const char* what, G
   return result;
 }
 
-std::size_t bytes_of(std::size_t count, tutti_dtype dtype, int blocks) {
-  const std::size_t most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
-  const std::size_t each = size_of(dtype_of(dtype)) * static_cast<std::size_t>(blocks);
-  if (each > 0 && count > most / each)
-    throw Error(ErrorCode::InvalidArgument, "count " + std::to_string(count) + " of " +
-                                                std::string(name(dtype_of(dtype))) + ", " + std::to_string(blocks) +
-                                                " times, is more bytes than there is memory for");
-  return count * static_cast<std::size_t>(blocks);
-}
-
 constexpr tutti_op kFirstOwnOperator = 1000;
 
 struct Operators {
@@ -74,8 +64,7 @@ void call_operator(tutti_combine combine, void* context, void* target, const voi
   const int status = combine(target, incoming, count, static_cast<tutti_dtype>(dtype), context);
   --depth_of_operators;
   if (status != 0)
-    throw Error(ErrorCode::Operator, "it returned " + std::to_string(status) + " for a piece of " +
-                                         std::to_string(count) + " " + std::string(comm::name(dtype)));
+    throw Error(ErrorCode::Operator, "it returned ", status, " for a piece of ", count, " ", comm::name(dtype));
 }
 
 }  // namespace
@@ -97,31 +86,38 @@ tutti_result result_of_exception(const char* function, GroupFate* fate) noexcept
 const char* last_text() noexcept { return latest_text; }
 
 void require(const void* pointer, const char* what) {
-  if (!pointer) throw Error(ErrorCode::InvalidArgument, std::string(what) + " is NULL");
+  if (!pointer) throw Error(ErrorCode::InvalidArgument, what, " is NULL");
 }
 
 std::string text_or(const char* text, const char* otherwise) { return text ? text : otherwise; }
 
 DType dtype_of(tutti_dtype dtype) {
   if (dtype < 0 || dtype > static_cast<int>(kLastDType))
-    throw Error(ErrorCode::InvalidArgument, "dtype " + std::to_string(dtype) + " is none: there are TUTTI_FLOAT32 (" +
-                                                std::to_string(TUTTI_FLOAT32) + ") to TUTTI_BOOL (" +
-                                                std::to_string(TUTTI_BOOL) + ")");
+    throw Error(ErrorCode::InvalidArgument, "dtype ", dtype, " is none: there are TUTTI_FLOAT32 (", TUTTI_FLOAT32,
+                ") to TUTTI_BOOL (", TUTTI_BOOL, ")");
   return static_cast<DType>(dtype);
 }
 
-ConstBuffer input_of(const void* data, std::size_t count, tutti_dtype dtype, int blocks) {
-  return {data, bytes_of(count, dtype, blocks), dtype_of(dtype)};
+std::size_t elements_of_all(std::size_t count, tutti_dtype dtype, int blocks) {
+  const std::size_t most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
+  const std::size_t each = size_of(dtype_of(dtype)) * static_cast<std::size_t>(blocks);
+  if (each > 0 && count > most / each)
+    throw Error(ErrorCode::InvalidArgument, "count ", count, " of ", name(dtype_of(dtype)), ", ", blocks,
+                " times, is more bytes than there is memory for");
+  return count * static_cast<std::size_t>(blocks);
 }
 
-Buffer output_of(void* data, std::size_t count, tutti_dtype dtype, int blocks) {
-  return {data, bytes_of(count, dtype, blocks), dtype_of(dtype)};
+ConstBuffer input_of(const void* data, std::size_t count, tutti_dtype dtype) {
+  return {data, elements_of_all(count, dtype, 1), dtype_of(dtype)};
+}
+
+Buffer output_of(void* data, std::size_t count, tutti_dtype dtype) {
+  return {data, elements_of_all(count, dtype, 1), dtype_of(dtype)};
 }
 
 std::chrono::milliseconds milliseconds_of(std::int64_t number, std::int64_t least, const char* what) {
   if (number < least)
-    throw Error(ErrorCode::InvalidArgument, std::string(what) + " is " + std::to_string(number) + " ms; at least " +
-                                                std::to_string(least) + " is needed");
+    throw Error(ErrorCode::InvalidArgument, what, " is ", number, " ms; at least ", least, " is needed");
   return std::chrono::milliseconds(std::min(number, kLongestWaitMs));
 }
 
@@ -202,7 +198,7 @@ tutti_result tutti_op_create(const char* name, tutti_combine combine, void* cont
 tutti_result tutti_op_free(tutti_op op) {
   return guarded("tutti_op_free", [&] {
     if (op >= TUTTI_SUM && op <= TUTTI_BXOR)
-      throw Error(ErrorCode::InvalidArgument, "operator " + std::to_string(op) + " is the library's own");
+      throw Error(ErrorCode::InvalidArgument, "operator ", op, " is the library's own");
     static_cast<void>(reduction_of(op));  // names one that is not there
     Operators& all = operators();
     const std::lock_guard lock(all.mutex);

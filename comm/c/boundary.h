@@ -87,9 +87,11 @@ DType dtype_of(tutti_dtype dtype);
 /// Throws InvalidArgument unless it is a value of tutti_ops, or of an operator that has not been freed.
 Reduction reduction_of(tutti_op op);
 
-/// `blocks` blocks of `count` elements; throws InvalidArgument if these are more bytes than memory can have.
-ConstBuffer input_of(const void* data, std::size_t count, tutti_dtype dtype, int blocks = 1);
-Buffer output_of(void* data, std::size_t count, tutti_dtype dtype, int blocks = 1);
+/// Of `blocks` blocks of `count` elements. Throws InvalidArgument, as the next two, if these are more bytes than memory
+/// can have.
+std::size_t elements_of_all(std::size_t count, tutti_dtype dtype, int blocks);
+ConstBuffer input_of(const void* data, std::size_t count, tutti_dtype dtype);
+Buffer output_of(void* data, std::size_t count, tutti_dtype dtype);
 
 /// Milliseconds from the caller, at least `least`; more than ten years are ten years.
 std::chrono::milliseconds milliseconds_of(std::int64_t number, std::int64_t least, const char* what);
@@ -101,16 +103,13 @@ Options merged(const Options* options, const Options& defaults, std::size_t firs
   if (!options) return defaults;
   const std::size_t theirs = options->struct_size;
   if (theirs < first_version)
-    throw Error(ErrorCode::InvalidArgument, "struct_size is " + std::to_string(theirs) + ", but the struct has " +
-                                                std::to_string(first_version) +
-                                                " bytes or more; call its _init function first");
+    throw Error(ErrorCode::InvalidArgument, "struct_size is ", theirs, ", but the struct has ", first_version,
+                " bytes or more; call its _init function first");
   const auto* bytes = reinterpret_cast<const unsigned char*>(options);
   for (std::size_t i = sizeof(Options); i < theirs; ++i)
     if (bytes[i] != 0)
-      throw Error(ErrorCode::InvalidArgument, "byte " + std::to_string(i) +
-                                                  " of the options is set, but this library (" + tutti_version() +
-                                                  ") knows only " + std::to_string(sizeof(Options)) +
-                                                  " bytes of them; load a newer library, or leave that option out");
+      throw Error(ErrorCode::InvalidArgument, "byte ", i, " of the options is set, but this library (", tutti_version(),
+                  ") knows only ", sizeof(Options), " bytes of them; load a newer library, or leave that option out");
   Options own = defaults;
   std::memcpy(&own, bytes, std::min(theirs, sizeof(Options)));
   return own;
@@ -122,8 +121,8 @@ void hand_out(Info* target, Info info, std::size_t first_version) {
   require(target, "info");
   info.struct_size = target->struct_size;
   if (info.struct_size < first_version)
-    throw Error(ErrorCode::InvalidArgument, "info->struct_size is " + std::to_string(info.struct_size) +
-                                                "; set it to sizeof(*info), " + std::to_string(sizeof(Info)));
+    throw Error(ErrorCode::InvalidArgument, "info->struct_size is ", info.struct_size, "; set it to sizeof(*info), ",
+                sizeof(Info));
   std::memcpy(target, &info, std::min(info.struct_size, sizeof(Info)));
 }
 

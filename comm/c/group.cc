@@ -57,8 +57,7 @@ tutti_result tutti_world_ranks(tutti_group* group, int* ranks, size_t capacity) 
     const auto object = find<GroupObject>(group);
     const std::span<const int> all = object->group->world_ranks();
     if (capacity < all.size())
-      throw Error(ErrorCode::InvalidArgument, "capacity is " + std::to_string(capacity) + ", but the group has " +
-                                                  std::to_string(all.size()) + " ranks");
+      throw Error(ErrorCode::InvalidArgument, "capacity is ", capacity, ", but the group has ", all.size(), " ranks");
     std::copy(all.begin(), all.end(), ranks);
   });
 }
@@ -95,9 +94,7 @@ tutti_result tutti_allocate(tutti_group* group, size_t nbytes, tutti_buffer** bu
   return guarded("tutti_allocate", [&] {
     require(buffer, "buffer");
     const auto most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
-    if (nbytes > most)
-      throw Error(ErrorCode::InvalidArgument,
-                  "nbytes is " + std::to_string(nbytes) + ", more than there is memory for");
+    if (nbytes > most) throw Error(ErrorCode::InvalidArgument, "nbytes is ", nbytes, ", more than there is memory for");
     auto made = std::make_shared<BufferObject>();
     made->buffer = find<GroupObject>(group)->group->allocate(nbytes);
     *buffer = static_cast<tutti_buffer*>(add_handle(HandleKind::Buffer, std::move(made)));

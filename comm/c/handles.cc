@@ -17,13 +17,13 @@ HandleKind kind_in(std::uintptr_t handle) { return static_cast<HandleKind>(handl
 
 [[noreturn]] void refuse(HandleKind kind, std::uintptr_t handle, std::uintptr_t last) {
   const std::string wanted = name_of(kind);
-  if (handle == 0) throw Error(ErrorCode::InvalidArgument, "the " + wanted + " handle is NULL");
+  if (handle == 0) throw Error(ErrorCode::InvalidArgument, "the ", wanted, " handle is NULL");
   const std::string shown = "handle " + std::to_string(handle);
   const bool known = handle >> kKindBits != 0 && handle >> kKindBits <= last;
-  if (!known) throw Error(ErrorCode::InvalidArgument, shown + ", given as a " + wanted + ", never was one");
+  if (!known) throw Error(ErrorCode::InvalidArgument, shown, ", given as a ", wanted, ", never was one");
   if (kind_in(handle) != kind)
-    throw Error(ErrorCode::InvalidArgument, shown + " is a " + name_of(kind_in(handle)) + ", not a " + wanted);
-  throw Error(ErrorCode::InvalidArgument, shown + ", a " + wanted + ", has been freed");
+    throw Error(ErrorCode::InvalidArgument, shown, " is a ", name_of(kind_in(handle)), ", not a ", wanted);
+  throw Error(ErrorCode::InvalidArgument, shown, ", a ", wanted, ", has been freed");
 }
 
 struct Table {

@@ -71,18 +71,18 @@ tutti_result tutti_store_set(tutti_group* group, const char* key, const void* va
 
 tutti_result tutti_store_get(tutti_group* group, const char* key, void* value, size_t capacity, size_t* nbytes,
                              int64_t timeout_ms) {
-  return on_store(
-      "tutti_store_get", group, key, timeout_ms, [&](Store& store, const std::string& name, Deadline deadline) {
-        require(nbytes, "nbytes");
-        if (capacity > 0) require(value, "value");
-        const std::string found = store.get(name, deadline);
-        *nbytes = found.size();
-        if (!value) return;
-        if (found.size() > capacity)
-          throw Error(ErrorCode::InvalidArgument, "the value of \"" + name + "\" has " + std::to_string(found.size()) +
-                                                      " bytes, but capacity is " + std::to_string(capacity));
-        found.copy(static_cast<char*>(value), capacity);
-      });
+  return on_store("tutti_store_get", group, key, timeout_ms,
+                  [&](Store& store, const std::string& name, Deadline deadline) {
+                    require(nbytes, "nbytes");
+                    if (capacity > 0) require(value, "value");
+                    const std::string found = store.get(name, deadline);
+                    *nbytes = found.size();
+                    if (!value) return;
+                    if (found.size() > capacity)
+                      throw Error(ErrorCode::InvalidArgument, "the value of \"", name, "\" has ", found.size(),
+                                  " bytes, but capacity is ", capacity);
+                    found.copy(static_cast<char*>(value), capacity);
+                  });
 }
 
 tutti_result tutti_store_wait(tutti_group* group, const char* const* keys, size_t count, int64_t timeout_ms) {

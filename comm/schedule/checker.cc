@@ -1,8 +1,6 @@
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/base/format.h>
 #include <tutti/comm/schedule/checker.h>
 #include <tutti/comm/schedule/schedule.h>
-#include <tutti/comm/schedule/symbolic_run.h>
 
 #include <cstdint>
 
@@ -11,19 +9,12 @@ namespace {
 
 using Node = StepGraph::Node;
 
-template <typename... Parts>
-std::string text(const Parts&... parts) {
-  TextStream stream;
-  (stream << ... << parts);
-  return stream.str();
-}
-
 // --- Each step by itself
 
 std::string check_slice(const Problem& problem, int rank, const Schedule& schedule, const Slice& slice) {
   const std::size_t size = extent(problem, rank, slice.buffer, schedule.scratch_count);
   if (slice.offset <= size && slice.count <= size - slice.offset) return {};
-  return text(" is out of bounds: ", name(slice.buffer), " has ", size, " elements");
+  return joined(" is out of bounds: ", name(slice.buffer), " has ", size, " elements");
 }
 
 std::string check_step(const Problem& problem, int rank, const Schedule& schedule, const Step& step) {
@@ -137,7 +128,7 @@ std::string check_barrier(const StepGraph& graph, std::span<const Node> order) {
   }
   for (std::size_t rank = 0; rank < p; ++rank) {
     for (std::size_t other = 0; other < p; ++other) {
-      if (!known[rank][other]) return text("rank ", rank, " leaves the barrier without having heard of rank ", other);
+      if (!known[rank][other]) return joined("rank ", rank, " leaves the barrier without having heard of rank ", other);
     }
   }
   return {};
@@ -147,20 +138,20 @@ std::string check_barrier(const StepGraph& graph, std::span<const Node> order) {
 
 std::string check_problem(const Problem& problem, std::span<const Schedule> schedules) {
   if (problem.op == OpKind::Send || problem.op == OpKind::Recv) {
-    return text("a ", name(problem.op), " has no schedule to check");
+    return joined("a ", name(problem.op), " has no schedule to check");
   }
   if (problem.world_size < 1 || schedules.size() != static_cast<std::size_t>(problem.world_size)) {
-    return text("world size ", problem.world_size, " needs as many schedules, found ", schedules.size());
+    return joined("world size ", problem.world_size, " needs as many schedules, found ", schedules.size());
   }
   if (has_counts(problem.op) && problem.counts.size() != schedules.size()) {
-    return text("world size ", problem.world_size, " needs as many counts, found ", problem.counts.size());
+    return joined("world size ", problem.world_size, " needs as many counts, found ", problem.counts.size());
   }
   if (problem.op == OpKind::AllToAllV && problem.counts.size() != schedules.size() * schedules.size()) {
-    return text("world size ", problem.world_size, " needs a table of as many rows and columns, found ",
-                problem.counts.size(), " counts");
+    return joined("world size ", problem.world_size, " needs a table of as many rows and columns, found ",
+                  problem.counts.size(), " counts");
   }
   if (problem.root < 0 || problem.root >= problem.world_size) {
-    return text("root ", problem.root, " is outside of 0 .. ", problem.world_size - 1);
+    return joined("root ", problem.root, " is outside of 0 .. ", problem.world_size - 1);
   }
   return {};
 }

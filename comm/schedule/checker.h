@@ -1,15 +1,14 @@
 // Checker: proves that the schedules of all ranks together perform the collective.
 //
-// It runs the schedules symbolically (symbolic_run.h) in an order in which their messages can pass (step_graph.h). Pure
-// function; for tests and tools.
+// It runs the schedules symbolically (symbolic_run.cc) in an order in which their messages can pass (step_graph.h).
+// Pure function; for tests and tools.
 //
 // It assumes the worst of the executor and the transport: no order between the steps of a rank but `after` and that of
 // messages to one peer, and no message that leaves before its receiver is ready for it. Memory: 8 bytes per element of
 // all ranks' buffers; keep counts small, the schedules of larger ones have the same shape.
 #pragma once
 
-#include <tutti/comm/schedule/problem.h>
-#include <tutti/comm/schedule/schedule.h>
+#include <tutti/comm/schedule/step_graph.h>
 
 #include <span>
 #include <string>
@@ -30,5 +29,17 @@ namespace tutti::comm {
 ///  - reduce and all_gather are right also where Input lies in Output (in_place_offset());
 ///  - no rank leaves a barrier before it has heard of all others.
 std::string check(const Problem& problem, std::span<const Schedule> schedules);
+
+// --- symbolic_run.cc: schedules on symbols instead of numbers; the half of the checker that looks at data.
+
+/// Performs the steps of `graph` in `order` (completion_order()) and compares what each rank has in the end with what
+/// `problem` asks for; returns the first fault, or "". The slices are those of `schedules`: the graph's own or, with
+/// `in_place`, those with Input in Output at in_place_offset(). Needs 8 bytes per element of every buffer.
+///
+/// An element is (index of an input element, expression over ranks). Reducing elements of different indices is a fault,
+/// as is reading what nothing has written. Equal expressions have equal numbers, so comparing numbers across ranks
+/// tells whether all_reduce gives the same bits everywhere.
+std::string symbolic_run(const Problem& problem, std::span<const Schedule> schedules, const StepGraph& graph,
+                         std::span<const StepGraph::Node> order, bool in_place);
 
 }  // namespace tutti::comm

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <optional>
+#include <utility>
 
 namespace tutti::comm {
 namespace {
@@ -11,6 +13,30 @@ namespace {
 constexpr std::size_t kBounceBytes = 128 * 1024;
 
 }  // namespace
+
+Plan::Plan(Schedule schedule) : algorithm(schedule.algorithm), scratch_count(schedule.scratch_count) {
+  // Messages to (or from) one peer keep their order: each send is posted after the one before, each receive begins when
+  // the one before is complete.
+  std::map<std::pair<bool, int>, std::uint32_t> last;  // (is send, peer) -> latest step
+  for (std::uint32_t i = 0; i < schedule.steps.size(); ++i) {
+    PlanStep& current = steps.emplace_back();
+    current.step = std::move(schedule.steps[i]);
+    for (std::uint32_t earlier : current.step.after) {
+      steps[earlier].on_complete.push_back(i);
+      ++current.waits_for;
+    }
+    const Step::Kind kind = current.step.kind;
+    if (kind == Step::Kind::Copy || kind == Step::Kind::Reduce) continue;
+    const bool is_send = kind == Step::Kind::Send;
+    const auto [it, first] = last.try_emplace({is_send, current.step.peer}, i);
+    if (first) continue;
+    PlanStep& previous = steps[it->second];
+    (is_send ? previous.on_start : previous.on_complete).push_back(i);
+    current.ordinal = previous.ordinal + 1;
+    ++current.waits_for;
+    it->second = i;
+  }
+}
 
 Executor::Executor(Transport& transport, FailureMonitor& monitor)
     : transport_(transport), monitor_(monitor), flushed_in_(static_cast<std::size_t>(transport.world_size())) {}
@@ -211,28 +237,23 @@ void Executor::compare(const FrameHeader& header, const PlanStep& planned) const
     return;
   const std::string peer = monitor_.describe(planned.step.peer);
   if (header.kind != FrameKind::Collective || theirs.group != ours.group)
-    throw Error(ErrorCode::Protocol, "received a frame from " + peer + " that belongs to no collective of this group");
+    throw Error(ErrorCode::Protocol, "received a frame from ", peer, " that belongs to no collective of this group");
   if (theirs != ours) disagree(theirs, peer);
   if (ours.op == OpKind::AllToAllV && header.nbytes != nbytes(planned.step.target))
-    throw Error(ErrorCode::Mismatch, monitor_.short_name(transport_.rank()) + " expects " +
-                                         std::to_string(planned.step.target.count) + " elements from " + peer +
-                                         ", which sends " + std::to_string(header.nbytes / element_bytes_) +
-                                         ": compare its send_counts[" + std::to_string(transport_.rank()) +
-                                         "] with recv_counts[" + std::to_string(planned.step.peer) + "] here");
-  throw Error(ErrorCode::Mismatch,
-              monitor_.short_name(transport_.rank()) + " expected message " + std::to_string(planned.ordinal) + " of " +
-                  std::to_string(nbytes(planned.step.target)) + " bytes from " + peer + ", which sent message " +
-                  std::to_string(header.id) + " of " + std::to_string(header.nbytes) +
-                  " bytes: do all ranks use the same algorithm (this one: " + std::string(plan_->algorithm) + ")?");
+    throw Error(ErrorCode::Mismatch, monitor_.short_name(transport_.rank()), " expects ", planned.step.target.count,
+                " elements from ", peer, ", which sends ", header.nbytes / element_bytes_, ": compare its send_counts[",
+                transport_.rank(), "] with recv_counts[", planned.step.peer, "] here");
+  throw Error(ErrorCode::Mismatch, monitor_.short_name(transport_.rank()), " expected message ", planned.ordinal,
+              " of ", nbytes(planned.step.target), " bytes from ", peer, ", which sent message ", header.id, " of ",
+              header.nbytes, " bytes: do all ranks use the same algorithm (this one: ", plan_->algorithm, ")?");
 }
 
 void Executor::disagree(const Fingerprint& theirs, const std::string& peer) const {
   const Fingerprint& ours = operation_->fingerprint;
   const Fingerprint& then = history_[theirs.seq % history_.size()];
   const bool earlier = theirs.seq < ours.seq && then.seq == theirs.seq && then != theirs;
-  throw Error(ErrorCode::Mismatch, monitor_.short_name(transport_.rank()) + " called " +
-                                       (earlier ? then : ours).to_string() + ", but " + peer + " called " +
-                                       theirs.to_string());
+  throw Error(ErrorCode::Mismatch, monitor_.short_name(transport_.rank()), " called ",
+              (earlier ? then : ours).to_string(), ", but ", peer, " called ", theirs.to_string());
 }
 
 void Executor::block(Waiter& waiter) {

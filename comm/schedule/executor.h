@@ -10,14 +10,34 @@
 #include <tutti/comm/base/reduction.h>
 #include <tutti/comm/failure/failure_monitor.h>
 #include <tutti/comm/failure/waiter.h>
-#include <tutti/comm/schedule/plan.h>
+#include <tutti/comm/schedule/schedule.h>
 #include <tutti/comm/transport/transport.h>
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace tutti::comm {
+
+/// Of a Plan: which steps wait for which is counted once, and used many times.
+struct PlanStep {
+  Step step;
+  std::uint32_t ordinal = 0;               // sends and receives: how many came before it to/from the same peer
+  std::uint32_t waits_for = 0;             // steps that must finish (or, for send order, be posted) first
+  std::vector<std::uint32_t> on_complete;  // steps to release when this one is complete
+  std::vector<std::uint32_t> on_start;     // steps to release when this one has been posted
+};
+
+/// A Schedule prepared for execution. Immutable: any thread may read it.
+struct Plan {
+  explicit Plan(Schedule schedule);
+
+  std::string_view algorithm;
+  std::vector<PlanStep> steps;
+  std::size_t scratch_count = 0;
+};
 
 /// One collective call: what is compared with the peers, where the memory is, and the caller.
 struct Operation {

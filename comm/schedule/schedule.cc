@@ -1,4 +1,4 @@
-#include <tutti/comm/base/format.h>
+#include <tutti/comm/base/text.h>
 #include <tutti/comm/schedule/schedule.h>
 
 namespace tutti::comm {
@@ -20,48 +20,47 @@ std::string_view name(Step::Kind kind) {
   return "?";
 }
 
+/// Block `peer` of blocks whose lengths are `count_of(0)`, `count_of(1)`, ...
+template <typename CountOf>
+Range block_among(const Problem& problem, int peer, const CountOf& count_of) {
+  Range block;
+  for (int before = 0; before < peer; ++before) block.offset += count_of(static_cast<std::size_t>(before));
+  if (peer < problem.world_size) block.count = count_of(static_cast<std::size_t>(peer));
+  return block;
+}
+
 }  // namespace
+
+Range block_of(const Problem& problem, int rank) {
+  if (has_counts(problem.op)) return block_among(problem, rank, [&](std::size_t i) { return problem.counts[i]; });
+  return {static_cast<std::size_t>(rank) * problem.count, rank < problem.world_size ? problem.count : 0};
+}
+
+Range sent_block(const Problem& problem, int peer) {
+  const std::size_t row = problem.recv_counts.empty()
+                              ? static_cast<std::size_t>(problem.rank) * static_cast<std::size_t>(problem.world_size)
+                              : 0;
+  return block_among(problem, peer, [&](std::size_t to) { return problem.counts[row + to]; });
+}
+
+Range received_block(const Problem& problem, int peer) {
+  const auto p = static_cast<std::size_t>(problem.world_size), self = static_cast<std::size_t>(problem.rank);
+  return block_among(problem, peer, [&](std::size_t from) {
+    return problem.recv_counts.empty() ? problem.counts[from * p + self] : problem.recv_counts[from];
+  });
+}
 
 std::size_t extent(const Problem& problem, int rank, BufferId buffer, std::size_t scratch_count) {
   if (buffer == BufferId::Scratch) return scratch_count;
   const bool is_input = buffer == BufferId::Input;
-  const bool is_root = rank == problem.root;
-  const std::size_t one = block_of(problem, rank).count;
-  const std::size_t all = block_of(problem, problem.world_size).offset;
-  switch (problem.op) {
-    case OpKind::Broadcast:
-    case OpKind::AllReduce:
-      return is_input ? 0 : one;
-    case OpKind::Reduce:
-      return is_input || is_root ? one : 0;
-    case OpKind::Gather:
-    case OpKind::GatherV:
-      return is_input ? one : (is_root ? all : 0);
-    case OpKind::AllGather:
-    case OpKind::AllGatherV:
-    case OpKind::Split:
-      return is_input ? one : all;
-    case OpKind::Scatter:
-    case OpKind::ScatterV:
-      return is_input ? (is_root ? all : 0) : one;
-    case OpKind::ReduceScatter:
-    case OpKind::ReduceScatterV:
-      return is_input ? all : one;
-    case OpKind::AllToAll:
-      return all;
-    case OpKind::AllToAllV: {
-      Problem own_view = problem;
-      own_view.rank = rank;
-      return (is_input ? sent_block(own_view, problem.world_size) : received_block(own_view, problem.world_size))
-          .offset;
-    }
-    case OpKind::Barrier:
-    case OpKind::Shutdown:
-    case OpKind::Send:
-    case OpKind::Recv:
-      return 0;
+  if (problem.op == OpKind::AllToAllV) {
+    Problem own_view = problem;
+    own_view.rank = rank;
+    return (is_input ? sent_block(own_view, problem.world_size) : received_block(own_view, problem.world_size)).offset;
   }
-  return 0;
+  const Form form = form_of(problem.op);
+  return elements_of(is_input ? form.input : form.output, rank == problem.root, block_of(problem, rank).count,
+                     block_of(problem, problem.world_size).offset);
 }
 
 bool is_filled(const Problem& problem, int rank, BufferId buffer) {
@@ -78,20 +77,14 @@ std::optional<std::size_t> in_place_offset(const Problem& problem, int rank) {
 }
 
 std::string describe(int rank, std::size_t index, const Step& step) {
-  TextStream text;
-  text << "step " << index << " at rank " << rank << " (" << name(step.kind);
-  if (has_source(step)) text << " of " << describe(step.source);
-  if (sends(step)) text << " to rank " << step.peer;
-  if (receives(step)) text << " from rank " << step.peer;
-  if (has_target(step)) text << " into " << describe(step.target);
-  text << ')';
-  return text.str();
+  return joined(
+      "step ", index, " at rank ", rank, " (", name(step.kind), has_source(step) ? " of " + describe(step.source) : "",
+      sends(step) ? joined(" to rank ", step.peer) : "", receives(step) ? joined(" from rank ", step.peer) : "",
+      has_target(step) ? " into " + describe(step.target) : "", ")");
 }
 
 std::string describe(const Slice& slice) {
-  TextStream text;
-  text << name(slice.buffer) << '[' << slice.offset << ", " << slice.offset + slice.count << ')';
-  return text.str();
+  return joined(name(slice.buffer), "[", slice.offset, ", ", slice.offset + slice.count, ")");
 }
 
 std::string_view name(BufferId buffer) {

@@ -1,4 +1,4 @@
-// Schedule: one rank's part of a collective, as data.
+// Problem: one collective as one rank sees it. Schedule: that rank's part of it, as data.
 //
 // An algorithm is a pure function that returns the Schedule of one rank. The executor runs it over any transport, the
 // checker proves it (checker.h). Offsets and counts are in elements, so that a schedule does not depend on the type.
@@ -12,7 +12,7 @@
 //  - Input is never written.
 #pragma once
 
-#include <tutti/comm/schedule/problem.h>
+#include <tutti/comm/base/types.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +22,83 @@
 #include <vector>
 
 namespace tutti::comm {
+
+/// What a buffer holds: nothing, a rank's own block, or the blocks of all ranks; at the root only, or on each rank.
+enum class Blocks : std::uint8_t { None, One, All, OneAtRoot, AllAtRoot };
+
+struct Form {
+  Blocks input = Blocks::None;
+  Blocks output = Blocks::None;
+};
+
+/// What an operation's input and output hold. broadcast and all_reduce work in the output.
+constexpr Form form_of(OpKind op) {
+  switch (op) {
+    case OpKind::Broadcast:
+    case OpKind::AllReduce:
+      return {Blocks::None, Blocks::One};
+    case OpKind::Reduce:
+      return {Blocks::One, Blocks::OneAtRoot};
+    case OpKind::Gather:
+    case OpKind::GatherV:
+      return {Blocks::One, Blocks::AllAtRoot};
+    case OpKind::AllGather:
+    case OpKind::AllGatherV:
+    case OpKind::Split:
+      return {Blocks::One, Blocks::All};
+    case OpKind::Scatter:
+    case OpKind::ScatterV:
+      return {Blocks::AllAtRoot, Blocks::One};
+    case OpKind::ReduceScatter:
+    case OpKind::ReduceScatterV:
+      return {Blocks::All, Blocks::One};
+    case OpKind::AllToAll:
+    case OpKind::AllToAllV:
+      return {Blocks::All, Blocks::All};
+    default:
+      return {};
+  }
+}
+
+constexpr bool only_at_root(Blocks blocks) { return blocks == Blocks::OneAtRoot || blocks == Blocks::AllAtRoot; }
+
+/// Elements of a buffer: `one` has this rank's block, `all` have those of all ranks.
+constexpr std::size_t elements_of(Blocks blocks, bool is_root, std::size_t one, std::size_t all) {
+  if (blocks == Blocks::None || (only_at_root(blocks) && !is_root)) return 0;
+  return blocks == Blocks::One || blocks == Blocks::OneAtRoot ? one : all;
+}
+
+/// One collective as one rank sees it. `count` is per rank (schedule.h); `root` matters where the operation has one.
+struct Problem {
+  OpKind op = OpKind::AllReduce;
+  int rank = 0;
+  int world_size = 1;
+  std::size_t count = 0;
+  int root = 0;
+  std::size_t segment_count = 0;  // largest number of elements a step should move at once; 0 = no limit; see select()
+  /// The v-forms, which do not use `count`: elements of each rank. all_to_all_v: what this rank sends to each, together
+  /// with recv_counts; or, if recv_counts is empty, the table of all ranks, row by row: counts[i * world_size + j]
+  /// elements go from i to j.
+  std::vector<std::size_t> counts{};
+  std::vector<int> hosts{};                // rank -> number of its host, any numbers; empty: one host, or unknown
+  std::vector<std::size_t> recv_counts{};  // all_to_all_v: what this rank receives from each
+  bool in_order = false;                   // reductions: operands must be combined in the order of their ranks
+  bool left_fold = false;                  // reductions: and bracketed as ((0 + 1) + 2) + ..., so that bits are fixed
+};
+
+/// Elements [offset, offset + count) of a buffer.
+struct Range {
+  std::size_t offset = 0;
+  std::size_t count = 0;
+};
+
+/// Block `rank` of all ranks' blocks, in the v-forms as their counts say; rank = world_size gives {total, 0}. Not for
+/// all_to_all_v.
+Range block_of(const Problem& problem, int rank);
+
+/// all_to_all_v, from problem.rank's point of view: its block for or from `peer` in Input or Output.
+Range sent_block(const Problem& problem, int peer);  // peer = world_size: {total, 0}
+Range received_block(const Problem& problem, int peer);
 
 enum class BufferId : std::uint8_t { Input, Output, Scratch };
 

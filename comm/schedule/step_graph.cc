@@ -10,7 +10,10 @@ namespace {
 
 using Node = StepGraph::Node;
 
-[[noreturn]] void refuse(const std::string& why) { throw Error(ErrorCode::InvalidArgument, why); }
+template <typename... Parts>
+[[noreturn]] void refuse(const Parts&... text) {
+  throw Error(ErrorCode::InvalidArgument, text...);
+}
 
 /// One end of a message. Both ends have the same (from, to), and lie in the order of their steps.
 struct End {
@@ -61,12 +64,11 @@ void StepGraph::connect_steps(int world_size) {
     const Step& here = step(node);
     if (sends(here) || receives(here)) {
       if (here.peer < 0 || here.peer >= world_size)
-        refuse(text(node) + " names a peer outside of 0 .. " + std::to_string(world_size - 1));
-      if (here.peer == rank(node)) refuse(text(node) + " talks to itself");
+        refuse(text(node), " names a peer outside of 0 .. ", world_size - 1);
+      if (here.peer == rank(node)) refuse(text(node), " talks to itself");
     }
     for (const std::uint32_t earlier : here.after) {
-      if (earlier >= index(node))
-        refuse(text(node) + " comes after step " + std::to_string(earlier) + ", which is not an earlier one");
+      if (earlier >= index(node)) refuse(text(node), " comes after step ", earlier, ", which is not an earlier one");
       ++first_dependent_[node - index(node) + earlier + 1];
     }
     waits_[node] = static_cast<std::uint32_t>(here.after.size());
@@ -100,12 +102,12 @@ void StepGraph::match_messages(int world_size) {
   }
   for (std::size_t i = 0; i < std::max(sent.size(), received.size()); ++i) {
     if (i >= received.size() || (i < sent.size() && sent[i].pair() < received[i].pair()))
-      refuse(text(sent[i].node) + " has no matching receive");
+      refuse(text(sent[i].node), " has no matching receive");
     if (i >= sent.size() || received[i].pair() < sent[i].pair())
-      refuse(text(received[i].node) + " has no matching send");
+      refuse(text(received[i].node), " has no matching send");
     const Node from = sent[i].node, to = received[i].node;
     if (step(from).source.count != step(to).target.count)
-      refuse(text(from) + " meets " + text(to) + ": their counts differ");
+      refuse(text(from), " meets ", text(to), ": their counts differ");
     partner_[from] = to;
     partner_[to] = from;
   }

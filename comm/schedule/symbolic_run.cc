@@ -1,5 +1,5 @@
-#include <tutti/comm/base/format.h>
-#include <tutti/comm/schedule/symbolic_run.h>
+#include <tutti/comm/base/text.h>
+#include <tutti/comm/schedule/checker.h>
 
 #include <algorithm>
 #include <array>
@@ -56,15 +56,13 @@ class Expressions {
   /// "ranks 0, 2 (3 times)"
   std::string text(Id id) const {
     if (id == kNothing) return "nothing";
-    TextStream text;
-    const char* separator = "ranks ";
+    std::string text;
     for (std::size_t rank = 0; rank < times_[id].size(); ++rank) {
       if (times_[id][rank] == 0) continue;
-      text << separator << rank;
-      if (times_[id][rank] > 1) text << " (" << times_[id][rank] << " times)";
-      separator = ", ";
+      text += joined(text.empty() ? "ranks " : ", ", rank);
+      if (times_[id][rank] > 1) text += joined(" (", times_[id][rank], " times)");
     }
-    return text.str();
+    return text;
   }
 
  private:
@@ -162,9 +160,7 @@ class Run {
 
   template <typename... Parts>
   bool fault(const Parts&... parts) {
-    TextStream text;
-    (text << ... << parts);
-    fault_ = text.str();
+    fault_ = joined(parts...);
     return false;
   }
 
@@ -244,7 +240,7 @@ class Run {
 
   std::string text(const Symbol& symbol) const {
     if (symbol.expression == Expressions::kNothing) return "nothing";
-    return "input element " + std::to_string(symbol.element) + " of " + expressions_.text(symbol.expression);
+    return joined("input element ", symbol.element, " of ", expressions_.text(symbol.expression));
   }
 
   const Problem& problem_;
