@@ -14,7 +14,7 @@ std::string joined(const Parts&... parts) {
   std::string text;
   const auto add = [&text]<typename Part>(const Part& part) {
     static_assert(!std::is_floating_point_v<Part> && !std::is_same_v<Part, bool>);
-    if constexpr (std::is_integral_v<Part> && !std::is_same_v<Part, char>) {
+    if constexpr (std::is_enum_v<Part> || (std::is_integral_v<Part> && !std::is_same_v<Part, char>)) {
       text += std::to_string(part);
     } else {
       text += part;
