@@ -31,12 +31,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__GNUC__)
-#define TUTTI_API __attribute__((visibility("default")))
-#else
-#define TUTTI_API
-#endif
-
 /** Grows when something is added to the C API; what is there keeps its meaning, its numbers and its layout. */
 #define TUTTI_C_ABI_VERSION 1
 
@@ -108,20 +102,20 @@ typedef struct tutti_work tutti_work;
 typedef struct tutti_buffer tutti_buffer;
 
 /** Of the library that is loaded: compare it with TUTTI_C_ABI_VERSION, of the header. At least that is good. */
-TUTTI_API int tutti_abi_version(void);
+int tutti_abi_version(void);
 
 /** Of the library that is loaded, "0.1.0". */
-TUTTI_API const char* tutti_version(void);
+const char* tutti_version(void);
 
 /** "TUTTI_TIMEOUT"; "unknown result" for a number that is none. */
-TUTTI_API const char* tutti_result_name(tutti_result result);
+const char* tutti_result_name(tutti_result result);
 
 /** The text of this thread's latest call that did not return TUTTI_OK; "" before the first. Never NULL. Valid until
  * this thread's next call that fails. */
-TUTTI_API const char* tutti_last_error(void);
+const char* tutti_last_error(void);
 
 /** Bytes of one element. */
-TUTTI_API tutti_result tutti_size_of(tutti_dtype dtype, size_t* nbytes);
+tutti_result tutti_size_of(tutti_dtype dtype, size_t* nbytes);
 
 /** Combines `count` elements: target[i] = target[i] (+) incoming[i]. The memories do not overlap. Called on whichever
  * thread runs the collective, with pieces of any length; it must use no function of this library on the group. Returns
@@ -132,11 +126,10 @@ typedef int (*tutti_combine)(void* target, const void* incoming, size_t count, t
 /** Makes an operator of the caller's, associative up to rounding. `name` is equal on all ranks for the same operator,
  * different for different ones: ranks compare it. `commutative` 0: target always holds the contributions of ranks below
  * incoming's. `context` is handed to `combine` and must live until the last operation with it is complete. */
-TUTTI_API tutti_result tutti_op_create(const char* name, tutti_combine combine, void* context, int commutative,
-                                       tutti_op* op);
+tutti_result tutti_op_create(const char* name, tutti_combine combine, void* context, int commutative, tutti_op* op);
 
 /** Operations in flight keep what they need. The number is not used again. */
-TUTTI_API tutti_result tutti_op_free(tutti_op op);
+tutti_result tutti_op_free(tutti_op op);
 
 #define TUTTI_INVITATION_SIZE 1536
 
@@ -195,11 +188,11 @@ typedef struct tutti_group_info {
 /* --- The world ------------------------------------------------------------------------------------------------- */
 
 /** Fills in the defaults. `struct_size` is sizeof(tutti_world_options). */
-TUTTI_API tutti_result tutti_world_options_init(tutti_world_options* options, size_t struct_size);
+tutti_result tutti_world_options_init(tutti_world_options* options, size_t struct_size);
 
 /** Finds this process's place: options, then RANK, WORLD_SIZE, ... (torchrun's names), then the scheduler's variables,
  * then a world of one. `options` may be NULL. Opens no connection. */
-TUTTI_API tutti_result tutti_world_detect(const tutti_world_options* options, tutti_world** world);
+tutti_result tutti_world_detect(const tutti_world_options* options, tutti_world** world);
 
 /** For programs that can bring a text from one process to the others by themselves: starts a store server on a free
  * port, for one group of `world_size` ranks, and writes the text that says where it is, with a 0 behind it. Each rank
@@ -207,60 +200,60 @@ TUTTI_API tutti_result tutti_world_detect(const tutti_world_options* options, tu
  * read then. The process that called this is one of the ranks. `one_host` 1: all ranks run on this host. Any process
  * that has the text may join, unless TUTTI_JOB_SECRET is set, which all ranks must have then. `capacity` is
  * TUTTI_INVITATION_SIZE or more. */
-TUTTI_API tutti_result tutti_invite(int world_size, int one_host, char* text, size_t capacity);
+tutti_result tutti_invite(int world_size, int one_host, char* text, size_t capacity);
 
 /** `info->struct_size` is set by the caller. */
-TUTTI_API tutti_result tutti_world_describe(tutti_world* world, tutti_world_info* info);
+tutti_result tutti_world_describe(tutti_world* world, tutti_world_info* info);
 
 /** Groups that were formed from it stay. */
-TUTTI_API tutti_result tutti_world_free(tutti_world* world);
+tutti_result tutti_world_free(tutti_world* world);
 
 /* --- Groups ---------------------------------------------------------------------------------------------------- */
 
 /** Fills in the defaults. `struct_size` is sizeof(tutti_group_options). */
-TUTTI_API tutti_result tutti_group_options_init(tutti_group_options* options, size_t struct_size);
+tutti_result tutti_group_options_init(tutti_group_options* options, size_t struct_size);
 
 /** Forms the group of all ranks, waiting for them up to timeout_ms. `world` NULL: the one that tutti_world_detect()
  * finds; `options` NULL: the defaults. */
-TUTTI_API tutti_result tutti_connect(tutti_world* world, const tutti_group_options* options, tutti_group** group);
+tutti_result tutti_connect(tutti_world* world, const tutti_group_options* options, tutti_group** group);
 
 /** This rank's number in the group, 0 .. world size - 1. */
-TUTTI_API tutti_result tutti_rank(tutti_group* group, int* rank);
+tutti_result tutti_rank(tutti_group* group, int* rank);
 
 /** How many ranks the group has. */
-TUTTI_API tutti_result tutti_world_size(tutti_group* group, int* world_size);
+tutti_result tutti_world_size(tutti_group* group, int* world_size);
 
 /** `info->struct_size` is set by the caller. */
-TUTTI_API tutti_result tutti_group_describe(tutti_group* group, tutti_group_info* info);
+tutti_result tutti_group_describe(tutti_group* group, tutti_group_info* info);
 
 /** The rank in the world of each rank of this group: `capacity` is its world size or more. */
-TUTTI_API tutti_result tutti_world_ranks(tutti_group* group, int* ranks, size_t capacity);
+tutti_result tutti_world_ranks(tutti_group* group, int* ranks, size_t capacity);
 
 /** Collective. Ranks that give the same `color` become a group, in the order of their keys, and of their ranks here
  * where keys are equal. A rank with a negative color gets none: *sub is NULL. */
-TUTTI_API tutti_result tutti_split(tutti_group* group, int color, int key, tutti_group** sub);
+tutti_result tutti_split(tutti_group* group, int color, int key, tutti_group** sub);
 
 /** The group of these `count` ranks (of `group`); only they call it, with the same list. */
-TUTTI_API tutti_result tutti_subgroup(tutti_group* group, const int* ranks, size_t count, tutti_group** sub);
+tutti_result tutti_subgroup(tutti_group* group, const int* ranks, size_t count, tutti_group** sub);
 
 /** Collective: waits until all ranks have finished their operations, then closes. The handle stays, to be freed. */
-TUTTI_API tutti_result tutti_shutdown(tutti_group* group);
+tutti_result tutti_shutdown(tutti_group* group);
 
 /** Fails the group on all ranks with `reason`; their operations end within a second. */
-TUTTI_API tutti_result tutti_abort(tutti_group* group, const char* reason);
+tutti_result tutti_abort(tutti_group* group, const char* reason);
 
 /** Without tutti_shutdown() before, a goodbye of at most 5 s. Unfinished work fails. After TUTTI_OK no operation uses
  * its buffers any more, unless another thread is still in a call on this handle. */
-TUTTI_API tutti_result tutti_free(tutti_group* group);
+tutti_result tutti_free(tutti_group* group);
 
 /** The first failure of the group that a call on this handle, or on a work handle of it, has returned: the cause that
  * all later calls repeat; "" while there is none. TUTTI_INVALID_ARGUMENT is no failure of a group. The text lives as
  * long as the handle. */
-TUTTI_API tutti_result tutti_group_error(tutti_group* group, const char** text);
+tutti_result tutti_group_error(tutti_group* group, const char** text);
 
 /** The latest operations of this rank, one a line, as far as `capacity` bytes go, the 0 at the end included; *length
  * (may be NULL) is that of the whole text. */
-TUTTI_API tutti_result tutti_recent_operations(tutti_group* group, char* text, size_t capacity, size_t* length);
+tutti_result tutti_recent_operations(tutti_group* group, char* text, size_t capacity, size_t* length);
 
 /* --- Collectives ------------------------------------------------------------------------------------------------
  * All ranks of the group call the same ones in the same order, with the same counts, types, operators and roots; a rank
@@ -274,203 +267,182 @@ TUTTI_API tutti_result tutti_recent_operations(tutti_group* group, char* text, s
  * complete; arrays of counts are copied. */
 
 /** Root's `data` overwrites that of all others. */
-TUTTI_API tutti_result tutti_broadcast(tutti_group* group, void* data, size_t count, tutti_dtype dtype, int root);
-/** Starts tutti_broadcast(). */
-TUTTI_API tutti_result tutti_broadcast_async(tutti_group* group, void* data, size_t count, tutti_dtype dtype, int root,
-                                             tutti_work** work);
+tutti_result tutti_broadcast(tutti_group* group, void* data, size_t count, tutti_dtype dtype, int root);
+tutti_result tutti_broadcast_async(tutti_group* group, void* data, size_t count, tutti_dtype dtype, int root,
+                                   tutti_work** work);
 
 /** Root's `output` becomes the reduction of all inputs, and may be its input. Elsewhere `output` is not used. */
-TUTTI_API tutti_result tutti_reduce(tutti_group* group, const void* input, void* output, size_t count,
-                                    tutti_dtype dtype, tutti_op op, int root);
-/** Starts tutti_reduce(). */
-TUTTI_API tutti_result tutti_reduce_async(tutti_group* group, const void* input, void* output, size_t count,
-                                          tutti_dtype dtype, tutti_op op, int root, tutti_work** work);
+tutti_result tutti_reduce(tutti_group* group, const void* input, void* output, size_t count, tutti_dtype dtype,
+                          tutti_op op, int root);
+tutti_result tutti_reduce_async(tutti_group* group, const void* input, void* output, size_t count, tutti_dtype dtype,
+                                tutti_op op, int root, tutti_work** work);
 
 /** In place. Afterwards all ranks hold the same bits. */
-TUTTI_API tutti_result tutti_all_reduce(tutti_group* group, void* data, size_t count, tutti_dtype dtype, tutti_op op);
-/** Starts tutti_all_reduce(). */
-TUTTI_API tutti_result tutti_all_reduce_async(tutti_group* group, void* data, size_t count, tutti_dtype dtype,
-                                              tutti_op op, tutti_work** work);
+tutti_result tutti_all_reduce(tutti_group* group, void* data, size_t count, tutti_dtype dtype, tutti_op op);
+tutti_result tutti_all_reduce_async(tutti_group* group, void* data, size_t count, tutti_dtype dtype, tutti_op op,
+                                    tutti_work** work);
 
 /** `rounded` (float32) becomes the sum of all ranks' `sums` (float64), rounded once, at the end; zeros have no sign.
  * `sums` is unspecified afterwards. The two must not overlap. */
-TUTTI_API tutti_result tutti_all_reduce_rounded(tutti_group* group, double* sums, float* rounded, size_t count);
-/** Starts tutti_all_reduce_rounded(). */
-TUTTI_API tutti_result tutti_all_reduce_rounded_async(tutti_group* group, double* sums, float* rounded, size_t count,
-                                                      tutti_work** work);
+tutti_result tutti_all_reduce_rounded(tutti_group* group, double* sums, float* rounded, size_t count);
+tutti_result tutti_all_reduce_rounded_async(tutti_group* group, double* sums, float* rounded, size_t count,
+                                            tutti_work** work);
 
 /** Root's `output` receives world-size blocks of `count` elements, in rank order. Elsewhere it is not used. */
-TUTTI_API tutti_result tutti_gather(tutti_group* group, const void* input, void* output, size_t count,
-                                    tutti_dtype dtype, int root);
-/** Starts tutti_gather(). */
-TUTTI_API tutti_result tutti_gather_async(tutti_group* group, const void* input, void* output, size_t count,
-                                          tutti_dtype dtype, int root, tutti_work** work);
+tutti_result tutti_gather(tutti_group* group, const void* input, void* output, size_t count, tutti_dtype dtype,
+                          int root);
+tutti_result tutti_gather_async(tutti_group* group, const void* input, void* output, size_t count, tutti_dtype dtype,
+                                int root, tutti_work** work);
 
 /** Every rank's `output` receives world-size blocks of `count` elements, in rank order. `input` may be this rank's
  * block of `output`. */
-TUTTI_API tutti_result tutti_all_gather(tutti_group* group, const void* input, void* output, size_t count,
-                                        tutti_dtype dtype);
-/** Starts tutti_all_gather(). */
-TUTTI_API tutti_result tutti_all_gather_async(tutti_group* group, const void* input, void* output, size_t count,
-                                              tutti_dtype dtype, tutti_work** work);
+tutti_result tutti_all_gather(tutti_group* group, const void* input, void* output, size_t count, tutti_dtype dtype);
+tutti_result tutti_all_gather_async(tutti_group* group, const void* input, void* output, size_t count,
+                                    tutti_dtype dtype, tutti_work** work);
 
 /** Root's `input` holds world-size blocks of `count` elements; block r goes to rank r's `output`. Elsewhere `input` is
  * not used. */
-TUTTI_API tutti_result tutti_scatter(tutti_group* group, const void* input, void* output, size_t count,
-                                     tutti_dtype dtype, int root);
-/** Starts tutti_scatter(). */
-TUTTI_API tutti_result tutti_scatter_async(tutti_group* group, const void* input, void* output, size_t count,
-                                           tutti_dtype dtype, int root, tutti_work** work);
+tutti_result tutti_scatter(tutti_group* group, const void* input, void* output, size_t count, tutti_dtype dtype,
+                           int root);
+tutti_result tutti_scatter_async(tutti_group* group, const void* input, void* output, size_t count, tutti_dtype dtype,
+                                 int root, tutti_work** work);
 
 /** `input` holds world-size blocks of `count` elements; rank r's `output` becomes the reduction of all ranks' block r.
  * The buffers must not overlap, but `output` may be this rank's block of `input`. */
-TUTTI_API tutti_result tutti_reduce_scatter(tutti_group* group, const void* input, void* output, size_t count,
-                                            tutti_dtype dtype, tutti_op op);
-/** Starts tutti_reduce_scatter(). */
-TUTTI_API tutti_result tutti_reduce_scatter_async(tutti_group* group, const void* input, void* output, size_t count,
-                                                  tutti_dtype dtype, tutti_op op, tutti_work** work);
+tutti_result tutti_reduce_scatter(tutti_group* group, const void* input, void* output, size_t count, tutti_dtype dtype,
+                                  tutti_op op);
+tutti_result tutti_reduce_scatter_async(tutti_group* group, const void* input, void* output, size_t count,
+                                        tutti_dtype dtype, tutti_op op, tutti_work** work);
 
 /** Both hold world-size blocks of `count` elements; block j of rank i's `input` becomes block i of rank j's `output`.
  * The buffers must not overlap. */
-TUTTI_API tutti_result tutti_all_to_all(tutti_group* group, const void* input, void* output, size_t count,
-                                        tutti_dtype dtype);
-/** Starts tutti_all_to_all(). */
-TUTTI_API tutti_result tutti_all_to_all_async(tutti_group* group, const void* input, void* output, size_t count,
-                                              tutti_dtype dtype, tutti_work** work);
+tutti_result tutti_all_to_all(tutti_group* group, const void* input, void* output, size_t count, tutti_dtype dtype);
+tutti_result tutti_all_to_all_async(tutti_group* group, const void* input, void* output, size_t count,
+                                    tutti_dtype dtype, tutti_work** work);
 
 /* The v-forms: rank r has counts[r] elements, 0 or more. `counts` has an entry for each rank and is equal on all of
  * them. `whole` holds the blocks of all ranks one behind the other, in rank order. The buffers must not overlap. */
 
 /** Root's `whole` receives every rank's `block`. Elsewhere `whole` is not used. */
-TUTTI_API tutti_result tutti_gather_v(tutti_group* group, const void* block, void* whole, const size_t* counts,
-                                      tutti_dtype dtype, int root);
-/** Starts tutti_gather_v(). */
-TUTTI_API tutti_result tutti_gather_v_async(tutti_group* group, const void* block, void* whole, const size_t* counts,
-                                            tutti_dtype dtype, int root, tutti_work** work);
+tutti_result tutti_gather_v(tutti_group* group, const void* block, void* whole, const size_t* counts, tutti_dtype dtype,
+                            int root);
+tutti_result tutti_gather_v_async(tutti_group* group, const void* block, void* whole, const size_t* counts,
+                                  tutti_dtype dtype, int root, tutti_work** work);
 
 /** Every rank's `block` comes from root's `whole`. Elsewhere `whole` is not used. */
-TUTTI_API tutti_result tutti_scatter_v(tutti_group* group, const void* whole, void* block, const size_t* counts,
-                                       tutti_dtype dtype, int root);
-/** Starts tutti_scatter_v(). */
-TUTTI_API tutti_result tutti_scatter_v_async(tutti_group* group, const void* whole, void* block, const size_t* counts,
-                                             tutti_dtype dtype, int root, tutti_work** work);
+tutti_result tutti_scatter_v(tutti_group* group, const void* whole, void* block, const size_t* counts,
+                             tutti_dtype dtype, int root);
+tutti_result tutti_scatter_v_async(tutti_group* group, const void* whole, void* block, const size_t* counts,
+                                   tutti_dtype dtype, int root, tutti_work** work);
 
 /** Every rank's `whole` receives the `block` of each rank. */
-TUTTI_API tutti_result tutti_all_gather_v(tutti_group* group, const void* block, void* whole, const size_t* counts,
-                                          tutti_dtype dtype);
-/** Starts tutti_all_gather_v(). */
-TUTTI_API tutti_result tutti_all_gather_v_async(tutti_group* group, const void* block, void* whole,
-                                                const size_t* counts, tutti_dtype dtype, tutti_work** work);
+tutti_result tutti_all_gather_v(tutti_group* group, const void* block, void* whole, const size_t* counts,
+                                tutti_dtype dtype);
+tutti_result tutti_all_gather_v_async(tutti_group* group, const void* block, void* whole, const size_t* counts,
+                                      tutti_dtype dtype, tutti_work** work);
 
 /** Rank r's `block` becomes the reduction of all ranks' block r of `whole`. */
-TUTTI_API tutti_result tutti_reduce_scatter_v(tutti_group* group, const void* whole, void* block, const size_t* counts,
-                                              tutti_dtype dtype, tutti_op op);
-/** Starts tutti_reduce_scatter_v(). */
-TUTTI_API tutti_result tutti_reduce_scatter_v_async(tutti_group* group, const void* whole, void* block,
-                                                    const size_t* counts, tutti_dtype dtype, tutti_op op,
-                                                    tutti_work** work);
+tutti_result tutti_reduce_scatter_v(tutti_group* group, const void* whole, void* block, const size_t* counts,
+                                    tutti_dtype dtype, tutti_op op);
+tutti_result tutti_reduce_scatter_v_async(tutti_group* group, const void* whole, void* block, const size_t* counts,
+                                          tutti_dtype dtype, tutti_op op, tutti_work** work);
 
 /** `input` holds send_counts[j] elements for rank j, in rank order; `output` receives recv_counts[i] elements from rank
  * i. These counts are this rank's own. */
-TUTTI_API tutti_result tutti_all_to_all_v(tutti_group* group, const void* input, const size_t* send_counts,
-                                          void* output, const size_t* recv_counts, tutti_dtype dtype);
-/** Starts tutti_all_to_all_v(). */
-TUTTI_API tutti_result tutti_all_to_all_v_async(tutti_group* group, const void* input, const size_t* send_counts,
-                                                void* output, const size_t* recv_counts, tutti_dtype dtype,
-                                                tutti_work** work);
+tutti_result tutti_all_to_all_v(tutti_group* group, const void* input, const size_t* send_counts, void* output,
+                                const size_t* recv_counts, tutti_dtype dtype);
+tutti_result tutti_all_to_all_v_async(tutti_group* group, const void* input, const size_t* send_counts, void* output,
+                                      const size_t* recv_counts, tutti_dtype dtype, tutti_work** work);
 
 /** Returns when all ranks have called it. */
-TUTTI_API tutti_result tutti_barrier(tutti_group* group);
-/** Starts tutti_barrier(). */
-TUTTI_API tutti_result tutti_barrier_async(tutti_group* group, tutti_work** work);
+tutti_result tutti_barrier(tutti_group* group);
+tutti_result tutti_barrier_async(tutti_group* group, tutti_work** work);
 
 /* --- Messages: those between two ranks with equal tags arrive in the order they were sent. ----------------------- */
 
 /** Returns when `data` may be used again: at once for up to 64 KiB, as long as there is room; else when the receiver
  * asks for it. */
-TUTTI_API tutti_result tutti_send(tutti_group* group, const void* data, size_t count, tutti_dtype dtype,
-                                  int destination, int tag);
+tutti_result tutti_send(tutti_group* group, const void* data, size_t count, tutti_dtype dtype, int destination,
+                        int tag);
 /** Starts tutti_send(). */
-TUTTI_API tutti_result tutti_isend(tutti_group* group, const void* data, size_t count, tutti_dtype dtype,
-                                   int destination, int tag, tutti_work** work);
+tutti_result tutti_isend(tutti_group* group, const void* data, size_t count, tutti_dtype dtype, int destination,
+                         int tag, tutti_work** work);
 
 /** Waits for a message with `tag` from rank `source`, or TUTTI_ANY_SOURCE; its type and exact count must be these.
  * *from (may be NULL) becomes the sender's rank. */
-TUTTI_API tutti_result tutti_recv(tutti_group* group, void* data, size_t count, tutti_dtype dtype, int source, int tag,
-                                  int* from);
+tutti_result tutti_recv(tutti_group* group, void* data, size_t count, tutti_dtype dtype, int source, int tag,
+                        int* from);
 /** Starts tutti_recv(); tutti_work_source() gives the sender's rank. */
-TUTTI_API tutti_result tutti_irecv(tutti_group* group, void* data, size_t count, tutti_dtype dtype, int source, int tag,
-                                   tutti_work** work);
+tutti_result tutti_irecv(tutti_group* group, void* data, size_t count, tutti_dtype dtype, int source, int tag,
+                         tutti_work** work);
 
 /** Both at once: no order among the ranks makes them wait for each other. The buffers must not overlap. *from (may be
  * NULL) becomes the rank that the message came from. */
-TUTTI_API tutti_result tutti_sendrecv(tutti_group* group, const void* outgoing, size_t outgoing_count, int destination,
-                                      int send_tag, void* incoming, size_t incoming_count, int source, int recv_tag,
-                                      tutti_dtype dtype, int* from);
+tutti_result tutti_sendrecv(tutti_group* group, const void* outgoing, size_t outgoing_count, int destination,
+                            int send_tag, void* incoming, size_t incoming_count, int source, int recv_tag,
+                            tutti_dtype dtype, int* from);
 
 /* --- The store: keys and values that all ranks of the group see; a sub-group has keys of its own. ------------------
  * Each waits up to `timeout_ms` (1 or more), for the server and, where it says so, for a key; TUTTI_TIMEOUT names the
  * key. Neither a failed nor a shut-down group keeps them from working. */
 
 /** `value` is any bytes. */
-TUTTI_API tutti_result tutti_store_set(tutti_group* group, const char* key, const void* value, size_t nbytes,
-                                       int64_t timeout_ms);
+tutti_result tutti_store_set(tutti_group* group, const char* key, const void* value, size_t nbytes, int64_t timeout_ms);
 
 /** Waits until the key exists. *nbytes becomes the length of its value, which is copied to `value` if it fits into
  * `capacity` bytes; if not, nothing is, and the result is TUTTI_INVALID_ARGUMENT. `value` NULL with `capacity` 0 asks
  * for the length only. */
-TUTTI_API tutti_result tutti_store_get(tutti_group* group, const char* key, void* value, size_t capacity,
-                                       size_t* nbytes, int64_t timeout_ms);
+tutti_result tutti_store_get(tutti_group* group, const char* key, void* value, size_t capacity, size_t* nbytes,
+                             int64_t timeout_ms);
 
 /** Waits until all `count` keys exist. */
-TUTTI_API tutti_result tutti_store_wait(tutti_group* group, const char* const* keys, size_t count, int64_t timeout_ms);
+tutti_result tutti_store_wait(tutti_group* group, const char* const* keys, size_t count, int64_t timeout_ms);
 
 /** Adds `delta` to the decimal number under `key` (0 if there is none); *sum (may be NULL) becomes the new value. */
-TUTTI_API tutti_result tutti_store_add(tutti_group* group, const char* key, int64_t delta, int64_t* sum,
-                                       int64_t timeout_ms);
+tutti_result tutti_store_add(tutti_group* group, const char* key, int64_t delta, int64_t* sum, int64_t timeout_ms);
 
 /** *exists becomes 1 if the key exists now, else 0. */
-TUTTI_API tutti_result tutti_store_check(tutti_group* group, const char* key, int* exists, int64_t timeout_ms);
+tutti_result tutti_store_check(tutti_group* group, const char* key, int* exists, int64_t timeout_ms);
 
 /** *existed (may be NULL) becomes 1 if there was such a key, else 0. */
-TUTTI_API tutti_result tutti_store_delete(tutti_group* group, const char* key, int* existed, int64_t timeout_ms);
+tutti_result tutti_store_delete(tutti_group* group, const char* key, int* existed, int64_t timeout_ms);
 
 /* --- Registered buffers ---------------------------------------------------------------------------------------- */
 
 /** Zeroed memory at a cache line's alignment. Collectives on it copy nothing where all ranks of the group run on one
  * host and all give such memory; anywhere else it is memory like any other. */
-TUTTI_API tutti_result tutti_allocate(tutti_group* group, size_t nbytes, tutti_buffer** buffer);
+tutti_result tutti_allocate(tutti_group* group, size_t nbytes, tutti_buffer** buffer);
 
 /** Where it is; `nbytes` may be NULL. */
-TUTTI_API tutti_result tutti_buffer_data(tutti_buffer* buffer, void** data, size_t* nbytes);
+tutti_result tutti_buffer_data(tutti_buffer* buffer, void** data, size_t* nbytes);
 
 /** Not while an operation uses it. May be called after the group's end. */
-TUTTI_API tutti_result tutti_buffer_free(tutti_buffer* buffer);
+tutti_result tutti_buffer_free(tutti_buffer* buffer);
 
 /* --- Work ------------------------------------------------------------------------------------------------------ */
 
 /** Waits for the end of the operation, and returns its result. */
-TUTTI_API tutti_result tutti_work_wait(tutti_work* work);
+tutti_result tutti_work_wait(tutti_work* work);
 
 /** Waits up to `timeout_ms` (0 or more). *completed is 1 when it ended; the operation's result is then returned.
  * TUTTI_OK with *completed 0: it goes on. */
-TUTTI_API tutti_result tutti_work_wait_for(tutti_work* work, int64_t timeout_ms, int* completed);
+tutti_result tutti_work_wait_for(tutti_work* work, int64_t timeout_ms, int* completed);
 
 /** The same without waiting. */
-TUTTI_API tutti_result tutti_work_test(tutti_work* work, int* completed);
+tutti_result tutti_work_test(tutti_work* work, int* completed);
 
 /** After a completed tutti_irecv(): the rank that sent; -1 otherwise. */
-TUTTI_API tutti_result tutti_work_source(tutti_work* work, int* source);
+tutti_result tutti_work_source(tutti_work* work, int* source);
 
 /** Calls `callback(context)` once when the operation is complete, after success and after failure: at once if it is
  * complete already, else on the thread that completes it, which is one of the library's own or one that uses the group
  * or waits. The callback passes the event on and returns; it may call tutti_work_test() and tutti_work_free() for this
  * work, and nothing else of the library. It is called even if the work handle is freed before; tutti_free() of the
  * group returns after the last callback. */
-TUTTI_API tutti_result tutti_work_on_completion(tutti_work* work, void (*callback)(void* context), void* context);
+tutti_result tutti_work_on_completion(tutti_work* work, void (*callback)(void* context), void* context);
 
 /** Neither waits nor cancels: the operation's buffers are in use until it is complete. */
-TUTTI_API tutti_result tutti_work_free(tutti_work* work);
+tutti_result tutti_work_free(tutti_work* work);
 
 #ifdef __cplusplus
 }

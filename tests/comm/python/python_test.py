@@ -66,7 +66,7 @@ def check_declarations(tree):
     letters = {"size_t": "n", "int": "i", "tutti_dtype": "i", "tutti_op": "i", "tutti_result": "i", "int64_t": "l", "tutti_combine": "p"}
     declared = {}
     for header in sorted((SOURCE / "comm" / "c").glob("*.h")):
-        for name, parameters in re.findall(r"TUTTI_API [^;(]*?tutti_(\w+)\(([^;]*)\);", header.read_text()):
+        for name, parameters in re.findall(r"(?m)^(?:int|const char\*|tutti_result) tutti_(\w+)\(([^;]*)\);", header.read_text()):
             parameters = re.sub(r"void \(\*(\w+)\)\(.*?\)", r"void* \1", parameters)  # a function
             types = [re.sub(r"\w+$", "", one.strip()).strip() for one in parameters.split(",") if one.strip() != "void"]
             declared[name] = "".join("s" if one == "const char*" else "p" if "*" in one else letters[one] for one in types)
