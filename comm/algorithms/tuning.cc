@@ -24,11 +24,6 @@ constexpr std::string_view kProcessors = "processors ";  // what is published in
 
 std::string key_of(const std::string& group) { return group + "/tuning"; }
 
-template <typename... Parts>
-[[noreturn]] void refuse(const Parts&... text) {
-  throw Error(ErrorCode::InvalidArgument, text...);
-}
-
 /// Units of a millionth of a second (or a billionth), to a thousandth of the unit: what is read back is what was
 /// written.
 double in_units(double value, double unit) { return std::round(value / unit * 1e3) / 1e3; }

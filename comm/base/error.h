@@ -30,15 +30,20 @@ std::string_view name(ErrorCode code);
 
 class Error : public std::runtime_error {
  public:
-  Error(ErrorCode code, const std::string& text) : std::runtime_error(text), code_(code) {}
   /// The text is that of joined().
   template <typename... Parts>
-  requires(sizeof...(Parts) > 1) Error(ErrorCode code, const Parts&... parts) : Error(code, joined(parts...)) {}
+  explicit Error(ErrorCode code, const Parts&... parts) : std::runtime_error(joined(parts...)), code_(code) {}
   ErrorCode code() const noexcept { return code_; }
 
  private:
   ErrorCode code_;
 };
+
+/// Throws Error{InvalidArgument} with the text of joined().
+template <typename... Parts>
+[[noreturn]] void refuse(const Parts&... parts) {
+  throw Error(ErrorCode::InvalidArgument, parts...);
+}
 
 /// "Connection refused (errno 111)".
 std::string errno_text(int error_number);

@@ -42,9 +42,8 @@ std::string refusal(ReduceOp op, DType dtype) {
 }
 
 Reduction::Reduction(UserOp op) : op_(ReduceOp::User) {
-  if (op.name.empty()) throw Error(ErrorCode::InvalidArgument, "a UserOp needs a name, by which ranks compare it");
-  if (!op.combine)
-    throw Error(ErrorCode::InvalidArgument, "the UserOp '", op.name, "' has no function to combine with");
+  if (op.name.empty()) refuse("a UserOp needs a name, by which ranks compare it");
+  if (!op.combine) refuse("the UserOp '", op.name, "' has no function to combine with");
   hash_ = 0x811C9DC5u;
   const auto add = [this](unsigned char byte) { hash_ = (hash_ ^ byte) * 0x01000193u; };
   for (const char c : op.name) add(static_cast<unsigned char>(c));

@@ -66,8 +66,7 @@ WorkerId WorkerId::from_text(const std::string& text) {
   WorkerId id;
   if (numbers.size() == 3) id = {numbers[0], numbers[1], numbers[2]};
   if (numbers.size() != 3 || id.text() != text) {
-    throw Error(ErrorCode::InvalidArgument, "worker id '", printable(text, 80),
-                "': expected NODE.SLOT.INCARNATION, as in 0.3.1");
+    refuse("worker id '", printable(text, 80), "': expected NODE.SLOT.INCARNATION, as in 0.3.1");
   }
   return id;
 }
@@ -112,7 +111,7 @@ std::optional<World> place_in(const Generation& generation, const std::string& w
 void publish_generation(Store& control, const Generation& generation, Deadline deadline) {
   const std::optional<int> newest = newest_in(control, deadline);
   if (newest && *newest >= generation.number) {
-    throw Error(ErrorCode::InvalidArgument, "generation ", generation.number, " cannot follow generation ", *newest);
+    refuse("generation ", generation.number, " cannot follow generation ", *newest);
   }
   const std::vector<std::string> keys{generation_key(generation.number), kNewestKey};
   const std::vector<std::string> values{to_text(generation), std::to_string(generation.number)};
@@ -149,13 +148,13 @@ std::unique_ptr<GenerationMember> GenerationMember::from_environment(Deadline de
   if (!control || control->empty()) return nullptr;
   const auto worker = environment("TUTTI_WORKER");
   if (!worker) {
-    throw Error(ErrorCode::InvalidArgument, "TUTTI_CONTROL is set to '", printable(*control, 80),
-                "' but TUTTI_WORKER is not; an elastic launcher sets both");
+    refuse("TUTTI_CONTROL is set to '", printable(*control, 80),
+           "' but TUTTI_WORKER is not; an elastic launcher sets both");
   }
   const auto place = parse_host_and_port(*control);
   if (!place) {
-    throw Error(ErrorCode::InvalidArgument, "TUTTI_CONTROL is '", printable(*control, 80),
-                "', but must be HOST:PORT of an elastic launcher's control store");
+    refuse("TUTTI_CONTROL is '", printable(*control, 80),
+           "', but must be HOST:PORT of an elastic launcher's control store");
   }
   const std::string secret = job_secret(environment);
   TcpStoreOptions options;

@@ -171,9 +171,8 @@ void MeetingFile::publish(const Announcement& announcement) const {
   if (const auto found = look()) {
     const Announcement& old = found->announcement;
     if (found->reading == Reading::Whole && old.pid != announcement.pid && is_running_here(old))
-      throw Error(ErrorCode::InvalidArgument, "the ranks are to meet in ", path_,
-                  ", but there another job is meeting: ", text_of(old),
-                  " still runs; give each job a TUTTI_JOB_ID of its own");
+      refuse("the ranks are to meet in ", path_, ", but there another job is meeting: ", text_of(old),
+             " still runs; give each job a TUTTI_JOB_ID of its own");
     log(LogLevel::Info, path_, " was left by an earlier run and is replaced: ", found->state);
   }
   const int error = create_private_file(path_, encode_announcement(announcement, secret_), /*replace=*/true);

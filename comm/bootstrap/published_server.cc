@@ -50,8 +50,8 @@ std::pair<std::shared_ptr<TcpStoreServer>, Announcement> start_server(const Worl
 /// Throws InvalidArgument if the announcement is of a job of another size, System if no other host can reach it.
 void check_usable(const World& world, const Announcement& announcement) {
   if (announcement.world_size != world.world_size)
-    throw Error(ErrorCode::InvalidArgument, rank_text(world), " has found ", text_of(announcement), ", which has ",
-                announcement.world_size, " ranks: not this job; give each job a TUTTI_JOB_ID of its own");
+    refuse(rank_text(world), " has found ", text_of(announcement), ", which has ", announcement.world_size,
+           " ranks: not this job; give each job a TUTTI_JOB_ID of its own");
   const std::string& first = announcement.addresses.front();
   if (is_loopback_address(first) && network_of(host_identity()) != network_of(announcement.identity))
     throw Error(ErrorCode::System, rank_text(world), ": ", text_of(announcement),
@@ -225,7 +225,7 @@ std::shared_ptr<MeetingPlace> meet_by_invitation(const World& world, Deadline de
 }  // namespace
 
 std::string invite(int world_size, bool one_host, const Environment& environment) {
-  if (world_size < 1) throw Error(ErrorCode::InvalidArgument, "an invitation for ", world_size, " ranks; one is least");
+  if (world_size < 1) refuse("an invitation for ", world_size, " ranks; one is least");
   const std::string known = environment("TUTTI_JOB_SECRET").value_or("");
   World world;
   world.world_size = world_size;

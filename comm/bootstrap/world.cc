@@ -22,12 +22,12 @@ void fill_local_place(World& world, const WorldSettings& settings, std::optional
   world.local_rank = local_rank.value_or(one_host ? world.rank : 0);
   world.local_world_size = local_world_size.value_or(one_host ? world.world_size : world.local_rank + 1);
   if (world.local_rank >= world.local_world_size) {
-    refuse_world("LOCAL_RANK ", world.local_rank, " does not exist among ", world.local_world_size,
-                 " local ranks (ranks count from 0); ", world.detected_from, "; ", settings.listing());
+    refuse("LOCAL_RANK ", world.local_rank, " does not exist among ", world.local_world_size,
+           " local ranks (ranks count from 0); ", world.detected_from, "; ", settings.listing());
   }
   if (world.local_world_size > world.world_size) {
-    refuse_world("LOCAL_WORLD_SIZE ", world.local_world_size, " is more than WORLD_SIZE ", world.world_size, "; ",
-                 world.detected_from, "; ", settings.listing());
+    refuse("LOCAL_WORLD_SIZE ", world.local_world_size, " is more than WORLD_SIZE ", world.world_size, "; ",
+           world.detected_from, "; ", settings.listing());
   }
 }
 
@@ -43,7 +43,7 @@ bool fill_store(World& world, const WorldSettings& settings) {
   }
   const auto server = store->starts_with(kServer) ? parse_host_and_port(store->substr(kServer.size())) : std::nullopt;
   if (!server)
-    refuse_world(
+    refuse(
         "TUTTI_STORE=", shown_value(*store),
         " names no place for the ranks to meet: write file:///PATH, a file that all ranks can reach, or a folder, or "
         "tcp://HOST:PORT (without TUTTI_STORE they meet at MASTER_ADDR)");
@@ -57,8 +57,8 @@ std::string host_of(const std::string& addr) {
   const bool bracketed = addr.front() == '[';
   if (bracketed && addr.back() == ']') return addr.substr(1, addr.size() - 2);
   if (colon == std::string::npos || (!bracketed && addr.find(':') != colon)) return addr;
-  refuse_world("MASTER_ADDR=", shown_value(addr), " holds a port; set MASTER_ADDR=", addr.substr(0, colon),
-               " and MASTER_PORT=", addr.substr(colon + 1));
+  refuse("MASTER_ADDR=", shown_value(addr), " holds a port; set MASTER_ADDR=", addr.substr(0, colon),
+         " and MASTER_PORT=", addr.substr(colon + 1));
 }
 
 /// MASTER_ADDR and MASTER_PORT, both or none of them; false if none.
@@ -91,7 +91,7 @@ std::string job_of_torchrun(const World& world, const Environment& environment) 
 std::string job_told_by_hand(const WorldSettings& settings) {
   for (const char* name : {"TUTTI_JOB_ID", "SLURM_JOB_ID", "PBS_JOBID"})
     if (const auto id = settings.text(name)) return std::string(name) + "-" + *id;
-  refuse_world(
+  refuse(
       "ranks that are to meet in TUTTI_MEET_DIR need a name of their job, which no other job has, equal on all of "
       "them: set TUTTI_JOB_ID");
 }
@@ -115,8 +115,8 @@ void fill_place(World& world, const WorldSettings& settings) {
   world.rank = *settings.number("RANK", 0, kMostLaunchedRanks - 1);
   world.world_size = *settings.number("WORLD_SIZE", 1, kMostLaunchedRanks);
   if (world.rank >= world.world_size) {
-    refuse_world("RANK ", world.rank, " does not exist in a world of WORLD_SIZE ", world.world_size,
-                 " (ranks count from 0); ", settings.listing());
+    refuse("RANK ", world.rank, " does not exist in a world of WORLD_SIZE ", world.world_size,
+           " (ranks count from 0); ", settings.listing());
   }
   if (world.world_size > 1) fill_meeting(world, settings);
   fill_local_place(world, settings, settings.number("LOCAL_RANK", 0, kMostLaunchedRanks - 1),
@@ -147,9 +147,9 @@ void fill_launched(World& world, const LaunchedPlace& place, const WorldSettings
     return;
   }
   if (place.job.empty() && id.empty())
-    refuse_world(place.source,
-                 ": that does not tell one job from another, and the ranks meet under their job's name; set "
-                 "TUTTI_JOB_ID, equal on all ranks, to what no other job has, or MASTER_ADDR and MASTER_PORT");
+    refuse(place.source,
+           ": that does not tell one job from another, and the ranks meet under their job's name; set "
+           "TUTTI_JOB_ID, equal on all ranks, to what no other job has, or MASTER_ADDR and MASTER_PORT");
   world.meeting_file =
       meeting_path(place.job + (place.job.empty() || id.empty() ? "" : "-") + id, settings.environment());
 }
@@ -158,16 +158,15 @@ std::string chosen_launcher(const WorldOptions& options, const WorldSettings& se
   const std::string from_environment = settings.environment()("TUTTI_LAUNCHER").value_or("");
   std::string chosen = options.launcher.value_or("");
   if (!chosen.empty() && !from_environment.empty() && chosen != from_environment)
-    refuse_world("the option for the launcher is ", shown_value(chosen),
-                 ", but the environment has TUTTI_LAUNCHER=", shown_value(from_environment), "; drop one of the two");
+    refuse("the option for the launcher is ", shown_value(chosen),
+           ", but the environment has TUTTI_LAUNCHER=", shown_value(from_environment), "; drop one of the two");
   if (chosen.empty()) chosen = from_environment.empty() ? "auto" : from_environment;
   std::vector<std::string> known = launcher_names();
   known.insert(known.begin(), {"auto", "none", "env"});
   if (std::find(known.begin(), known.end(), chosen) != known.end()) return chosen;
   std::string names;
   for (const std::string& name : known) names += (names.empty() ? "" : ", ") + name;
-  refuse_world("TUTTI_LAUNCHER (or the option for it) is ", shown_value(chosen), ", which is no launcher; known are ",
-               names);
+  refuse("TUTTI_LAUNCHER (or the option for it) is ", shown_value(chosen), ", which is no launcher; known are ", names);
 }
 
 /// A scheduler's variables are here, but it did not start this process as one of several.

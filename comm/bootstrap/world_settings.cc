@@ -8,8 +8,8 @@ WorldSettings::WorldSettings(const WorldOptions& options, const Environment& env
   const auto add = [&](const char* name, const std::optional<std::string>& option) {
     const auto value = environment_(name);
     if (option && value && *option != *value)
-      refuse_world("the option for ", name, " is ", shown_value(*option), ", but the environment has ", name, "=",
-                   shown_value(*value), "; drop one of the two");
+      refuse("the option for ", name, " is ", shown_value(*option), ", but the environment has ", name, "=",
+             shown_value(*value), "; drop one of the two");
     if (option) options_[name] = *option;
   };
   const auto add_number = [&](const char* name, const std::optional<int>& option) {
@@ -35,8 +35,7 @@ std::optional<std::string> WorldSettings::find(const std::string& name) const {
 
 std::optional<std::string> WorldSettings::text(const std::string& name) const {
   auto value = find(name);
-  if (value && value->empty())
-    refuse_world(name, " is set but empty (found: ", found_, "); unset it or give it a value");
+  if (value && value->empty()) refuse(name, " is set but empty (found: ", found_, "); unset it or give it a value");
   return value;
 }
 
@@ -51,9 +50,8 @@ void WorldSettings::demand(std::initializer_list<const char*> names, const std::
   for (const char* name : names)
     if (!has(name)) missing += (missing.empty() ? "" : ", ") + std::string(name);
   if (!missing.empty())
-    refuse_world(
-        purpose, "; missing: ", missing, "; ", listing(),
-        ". Set what is missing, start the ranks by a launcher (tutti run), or unset the others to run one rank");
+    refuse(purpose, "; missing: ", missing, "; ", listing(),
+           ". Set what is missing, start the ranks by a launcher (tutti run), or unset the others to run one rank");
 }
 
 std::string WorldSettings::listing() const {
@@ -71,7 +69,7 @@ std::string WorldSettings::source() const {
 
 int whole_number(const std::string& name, const std::string& written, int least, int most, const std::string& remedy) {
   if (const auto value = decimal<int>(written); value && *value >= least && *value <= most) return *value;
-  refuse_world(name, "=", shown_value(written), " is no whole number in ", least, "..", most, remedy);
+  refuse(name, "=", shown_value(written), " is no whole number in ", least, "..", most, remedy);
 }
 
 std::optional<std::pair<std::string, std::uint16_t>> parse_host_and_port(const std::string& text) {

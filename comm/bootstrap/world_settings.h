@@ -49,11 +49,6 @@ class WorldSettings {
   std::string names_;
 };
 
-template <typename... Parts>
-[[noreturn]] void refuse_world(const Parts&... text) {
-  throw Error(ErrorCode::InvalidArgument, text...);
-}
-
 /// `written`, the value of `name`, as a number in [least, most]; else throws InvalidArgument, with `remedy` at the end.
 int whole_number(const std::string& name, const std::string& written, int least, int most, const std::string& remedy);
 

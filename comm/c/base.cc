@@ -86,15 +86,14 @@ tutti_result result_of_exception(const char* function, GroupFate* fate) noexcept
 const char* last_text() noexcept { return latest_text; }
 
 void require(const void* pointer, const char* what) {
-  if (!pointer) throw Error(ErrorCode::InvalidArgument, what, " is NULL");
+  if (!pointer) refuse(what, " is NULL");
 }
 
 std::string text_or(const char* text, const char* otherwise) { return text ? text : otherwise; }
 
 DType dtype_of(tutti_dtype dtype) {
   if (dtype < 0 || dtype > static_cast<int>(kLastDType))
-    throw Error(ErrorCode::InvalidArgument, "dtype ", dtype, " is none: there are TUTTI_FLOAT32 (", TUTTI_FLOAT32,
-                ") to TUTTI_BOOL (", TUTTI_BOOL, ")");
+    refuse("dtype ", dtype, " is none: there are TUTTI_FLOAT32 (", TUTTI_FLOAT32, ") to TUTTI_BOOL (", TUTTI_BOOL, ")");
   return static_cast<DType>(dtype);
 }
 
@@ -102,8 +101,8 @@ std::size_t elements_of_all(std::size_t count, tutti_dtype dtype, int blocks) {
   const std::size_t most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
   const std::size_t each = size_of(dtype_of(dtype)) * static_cast<std::size_t>(blocks);
   if (each > 0 && count > most / each)
-    throw Error(ErrorCode::InvalidArgument, "count ", count, " of ", name(dtype_of(dtype)), ", ", blocks,
-                " times, is more bytes than there is memory for");
+    refuse("count ", count, " of ", name(dtype_of(dtype)), ", ", blocks,
+           " times, is more bytes than there is memory for");
   return count * static_cast<std::size_t>(blocks);
 }
 
@@ -116,8 +115,7 @@ Buffer output_of(void* data, std::size_t count, tutti_dtype dtype) {
 }
 
 std::chrono::milliseconds milliseconds_of(std::int64_t number, std::int64_t least, const char* what) {
-  if (number < least)
-    throw Error(ErrorCode::InvalidArgument, what, " is ", number, " ms; at least ", least, " is needed");
+  if (number < least) refuse(what, " is ", number, " ms; at least ", least, " is needed");
   return std::chrono::milliseconds(std::min(number, kLongestWaitMs));
 }
 
@@ -130,8 +128,7 @@ static_assert(TUTTI_FLOAT32 == static_cast<int>(DType::Float32) && TUTTI_FLOAT64
               TUTTI_BOOL == static_cast<int>(DType::Bool) && kLastDType == DType::Bool);
 
 void refuse_within_operator() {
-  if (depth_of_operators > 0)
-    throw Error(ErrorCode::InvalidArgument, "called by an operator's function, within the operation that runs it");
+  if (depth_of_operators > 0) refuse("called by an operator's function, within the operation that runs it");
 }
 
 Reduction reduction_of(tutti_op op) {
@@ -145,10 +142,9 @@ Reduction reduction_of(tutti_op op) {
   const auto found = all.known.find(op);
   if (found != all.known.end()) return found->second;
   const bool gone = op >= kFirstOwnOperator && op < all.next;
-  throw Error(ErrorCode::InvalidArgument,
-              gone ? "operator " + std::to_string(op) + " has been freed"
-                   : "operator " + std::to_string(op) + " is none: there are TUTTI_SUM (0) to TUTTI_BXOR (" +
-                         std::to_string(TUTTI_BXOR) + "), and what tutti_op_create() gives");
+  refuse(gone ? "operator " + std::to_string(op) + " has been freed"
+              : "operator " + std::to_string(op) + " is none: there are TUTTI_SUM (0) to TUTTI_BXOR (" +
+                    std::to_string(TUTTI_BXOR) + "), and what tutti_op_create() gives");
 }
 
 }  // namespace tutti::comm::c
@@ -197,8 +193,7 @@ tutti_result tutti_op_create(const char* name, tutti_combine combine, void* cont
 
 tutti_result tutti_op_free(tutti_op op) {
   return guarded("tutti_op_free", [&] {
-    if (op >= TUTTI_SUM && op <= TUTTI_BXOR)
-      throw Error(ErrorCode::InvalidArgument, "operator ", op, " is the library's own");
+    if (op >= TUTTI_SUM && op <= TUTTI_BXOR) refuse("operator ", op, " is the library's own");
     static_cast<void>(reduction_of(op));  // names one that is not there
     Operators& all = operators();
     const std::lock_guard lock(all.mutex);

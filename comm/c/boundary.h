@@ -103,13 +103,13 @@ Options merged(const Options* options, const Options& defaults, std::size_t firs
   if (!options) return defaults;
   const std::size_t theirs = options->struct_size;
   if (theirs < first_version)
-    throw Error(ErrorCode::InvalidArgument, "struct_size is ", theirs, ", but the struct has ", first_version,
-                " bytes or more; call its _init function first");
+    refuse("struct_size is ", theirs, ", but the struct has ", first_version,
+           " bytes or more; call its _init function first");
   const auto* bytes = reinterpret_cast<const unsigned char*>(options);
   for (std::size_t i = sizeof(Options); i < theirs; ++i)
     if (bytes[i] != 0)
-      throw Error(ErrorCode::InvalidArgument, "byte ", i, " of the options is set, but this library (", tutti_version(),
-                  ") knows only ", sizeof(Options), " bytes of them; load a newer library, or leave that option out");
+      refuse("byte ", i, " of the options is set, but this library (", tutti_version(), ") knows only ",
+             sizeof(Options), " bytes of them; load a newer library, or leave that option out");
   Options own = defaults;
   std::memcpy(&own, bytes, std::min(theirs, sizeof(Options)));
   return own;
@@ -121,8 +121,7 @@ void hand_out(Info* target, Info info, std::size_t first_version) {
   require(target, "info");
   info.struct_size = target->struct_size;
   if (info.struct_size < first_version)
-    throw Error(ErrorCode::InvalidArgument, "info->struct_size is ", info.struct_size, "; set it to sizeof(*info), ",
-                sizeof(Info));
+    refuse("info->struct_size is ", info.struct_size, "; set it to sizeof(*info), ", sizeof(Info));
   std::memcpy(target, &info, std::min(info.struct_size, sizeof(Info)));
 }
 

@@ -15,8 +15,7 @@ struct Counts {
       : each((require(counts, what), counts), static_cast<std::size_t>(group.world_size())),
         own(each[static_cast<std::size_t>(group.rank())]) {
     for (const std::size_t count : each) {
-      if (count >= kMaxTotalCount - total)
-        throw Error(ErrorCode::InvalidArgument, what, " add up to 2^40 elements or more; split the operation");
+      if (count >= kMaxTotalCount - total) refuse(what, " add up to 2^40 elements or more; split the operation");
       total += count;
     }
   }

@@ -56,8 +56,7 @@ tutti_result tutti_world_ranks(tutti_group* group, int* ranks, size_t capacity) 
     require(ranks, "ranks");
     const auto object = find<GroupObject>(group);
     const std::span<const int> all = object->group->world_ranks();
-    if (capacity < all.size())
-      throw Error(ErrorCode::InvalidArgument, "capacity is ", capacity, ", but the group has ", all.size(), " ranks");
+    if (capacity < all.size()) refuse("capacity is ", capacity, ", but the group has ", all.size(), " ranks");
     std::copy(all.begin(), all.end(), ranks);
   });
 }
@@ -94,7 +93,7 @@ tutti_result tutti_allocate(tutti_group* group, size_t nbytes, tutti_buffer** bu
   return guarded("tutti_allocate", [&] {
     require(buffer, "buffer");
     const auto most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
-    if (nbytes > most) throw Error(ErrorCode::InvalidArgument, "nbytes is ", nbytes, ", more than there is memory for");
+    if (nbytes > most) refuse("nbytes is ", nbytes, ", more than there is memory for");
     auto made = std::make_shared<BufferObject>();
     made->buffer = find<GroupObject>(group)->group->allocate(nbytes);
     *buffer = static_cast<tutti_buffer*>(add_handle(HandleKind::Buffer, std::move(made)));
@@ -145,7 +144,7 @@ tutti_result tutti_work_source(tutti_work* work, int* source) {
 
 tutti_result tutti_work_on_completion(tutti_work* work, void (*callback)(void* context), void* context) {
   return on_work("tutti_work_on_completion", work, [&](WorkObject& object) {
-    if (!callback) throw Error(ErrorCode::InvalidArgument, "callback is NULL");
+    if (!callback) refuse("callback is NULL");
     object.work.on_completion([=] { callback(context); });
   });
 }

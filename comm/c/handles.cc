@@ -15,15 +15,14 @@ const char* name_of(HandleKind kind) { return kNames[static_cast<int>(kind)]; }
 
 HandleKind kind_in(std::uintptr_t handle) { return static_cast<HandleKind>(handle & ((1u << kKindBits) - 1)); }
 
-[[noreturn]] void refuse(HandleKind kind, std::uintptr_t handle, std::uintptr_t last) {
+[[noreturn]] void refuse_handle(HandleKind kind, std::uintptr_t handle, std::uintptr_t last) {
   const std::string wanted = name_of(kind);
-  if (handle == 0) throw Error(ErrorCode::InvalidArgument, "the ", wanted, " handle is NULL");
+  if (handle == 0) refuse("the ", wanted, " handle is NULL");
   const std::string shown = "handle " + std::to_string(handle);
   const bool known = handle >> kKindBits != 0 && handle >> kKindBits <= last;
-  if (!known) throw Error(ErrorCode::InvalidArgument, shown, ", given as a ", wanted, ", never was one");
-  if (kind_in(handle) != kind)
-    throw Error(ErrorCode::InvalidArgument, shown, " is a ", name_of(kind_in(handle)), ", not a ", wanted);
-  throw Error(ErrorCode::InvalidArgument, shown, ", a ", wanted, ", has been freed");
+  if (!known) refuse(shown, ", given as a ", wanted, ", never was one");
+  if (kind_in(handle) != kind) refuse(shown, " is a ", name_of(kind_in(handle)), ", not a ", wanted);
+  refuse(shown, ", a ", wanted, ", has been freed");
 }
 
 struct Table {
@@ -35,7 +34,7 @@ struct Table {
   auto at(HandleKind kind, const void* handle) {
     const auto number = reinterpret_cast<std::uintptr_t>(handle);
     const auto found = objects.find(number);
-    if (found == objects.end() || kind_in(number) != kind) refuse(kind, number, last);
+    if (found == objects.end() || kind_in(number) != kind) refuse_handle(kind, number, last);
     return found;
   }
 };

@@ -79,8 +79,7 @@ tutti_result tutti_store_get(tutti_group* group, const char* key, void* value, s
                     *nbytes = found.size();
                     if (!value) return;
                     if (found.size() > capacity)
-                      throw Error(ErrorCode::InvalidArgument, "the value of \"", name, "\" has ", found.size(),
-                                  " bytes, but capacity is ", capacity);
+                      refuse("the value of \"", name, "\" has ", found.size(), " bytes, but capacity is ", capacity);
                     found.copy(static_cast<char*>(value), capacity);
                   });
 }

@@ -46,9 +46,7 @@ tutti_group_options default_group_options() {
 template <typename Options>
 void init(Options* options, std::size_t struct_size, std::size_t first_version, Options defaults) {
   require(options, "options");
-  if (struct_size < first_version)
-    throw Error(ErrorCode::InvalidArgument, "struct_size is ", struct_size, "; give sizeof(*options), ",
-                sizeof(Options));
+  if (struct_size < first_version) refuse("struct_size is ", struct_size, "; give sizeof(*options), ", sizeof(Options));
   defaults.struct_size = struct_size;
   std::memset(static_cast<void*>(options), 0, struct_size);
   std::memcpy(options, &defaults, std::min(struct_size, sizeof(Options)));
@@ -70,7 +68,7 @@ World detected(const tutti_world_options* given) {
 ProcessGroupOptions group_options(const tutti_group_options* given) {
   const tutti_group_options options = merged(given, default_group_options(), kFirstGroupOptions);
   if (options.segment_bytes < kLeastSegment)
-    throw Error(ErrorCode::InvalidArgument, "segment_bytes is ", options.segment_bytes, "; at least 64 is needed");
+    refuse("segment_bytes is ", options.segment_bytes, "; at least 64 is needed");
   ProcessGroupOptions own;
   own.name = text_or(options.name, own.name.c_str());
   own.timeout = milliseconds_of(options.timeout_ms, 1, "timeout_ms");
@@ -109,8 +107,7 @@ tutti_result tutti_world_detect(const tutti_world_options* options, tutti_world*
 tutti_result tutti_invite(int world_size, int one_host, char* text, size_t capacity) {
   return guarded("tutti_invite", [&] {
     require(text, "text");
-    if (capacity < TUTTI_INVITATION_SIZE)
-      throw Error(ErrorCode::InvalidArgument, "capacity is ", capacity, "; give ", TUTTI_INVITATION_SIZE, " bytes");
+    if (capacity < TUTTI_INVITATION_SIZE) refuse("capacity is ", capacity, "; give ", TUTTI_INVITATION_SIZE, " bytes");
     text[invite(world_size, one_host != 0).copy(text, capacity - 1)] = '\0';
   });
 }
@@ -180,8 +177,7 @@ tutti_result tutti_subgroup(tutti_group* group, const int* ranks, size_t count, 
     require(sub, "sub");
     if (count > 0) require(ranks, "ranks");
     if (count > static_cast<std::size_t>(parent.world_size()))
-      throw Error(ErrorCode::InvalidArgument, "there are ", count, " ranks in the list, but only ", parent.world_size(),
-                  " in the group");
+      refuse("there are ", count, " ranks in the list, but only ", parent.world_size(), " in the group");
     *sub = handle_of(parent.subgroup(std::span(ranks, count)));
   });
 }

@@ -27,10 +27,10 @@ struct Limit {
 };
 constexpr Limit kSettings[] = {{"rank", 0, 1 << 20}, {"step", 0, 1e15}, {"factor", 1, 1000}, {"ms", 0, 600'000}};
 
-[[noreturn]] void refuse(const std::string& text, const std::string& why) {
-  throw Error(ErrorCode::InvalidArgument, "chaos \"", printable(text, 200), "\": ", why,
-              "; known are kill:rank=R,step=S freeze:rank=R,step=S slow:rank=R,factor=F[,step=S] "
-              "delay:rank=R,ms=M[,step=S]");
+[[noreturn]] void refuse_chaos(const std::string& text, const std::string& why) {
+  refuse("chaos \"", printable(text, 200), "\": ", why,
+         "; known are kill:rank=R,step=S freeze:rank=R,step=S slow:rank=R,factor=F[,step=S] "
+         "delay:rank=R,ms=M[,step=S]");
 }
 
 /// A whole number but for `factor`; within the setting's bounds.
@@ -38,8 +38,8 @@ double number(const std::string& whole, const std::string& name, const std::stri
   const auto* const known = std::ranges::find(kSettings, name, &Limit::name);
   const auto value = decimal<double>(text);
   if (!value || !(*value >= known->least && *value <= known->most))
-    refuse(whole, name + "=" + text + " is no number that makes sense there");
-  if (name != "factor" && std::trunc(*value) != *value) refuse(whole, name + "=" + text + " is no whole number");
+    refuse_chaos(whole, name + "=" + text + " is no number that makes sense there");
+  if (name != "factor" && std::trunc(*value) != *value) refuse_chaos(whole, name + "=" + text + " is no whole number");
   return *value;
 }
 
@@ -72,18 +72,18 @@ Chaos::Event Chaos::parse(const std::string& text) {
   const std::string kind = text.substr(0, colon);
   Event event{.kind = std::ranges::find(kKinds, kind, &Kind::name), .text = text};
   if (event.kind == std::end(kKinds) || colon == std::string::npos)
-    refuse(text, "\"" + printable(kind, 40) + "\" is no kind of it");
+    refuse_chaos(text, "\"" + printable(kind, 40) + "\" is no kind of it");
   for (const std::string& setting : split(text.substr(colon + 1), ',')) {
     const std::size_t equals = setting.find('=');
     const std::string name = setting.substr(0, equals);
-    if (equals == std::string::npos) refuse(text, "\"" + printable(setting, 40) + "\" has no \"=\"");
+    if (equals == std::string::npos) refuse_chaos(text, "\"" + printable(setting, 40) + "\" has no \"=\"");
     if (name != "rank" && name != "step" && name != event.kind->needs)
-      refuse(text, "\"" + printable(name, 40) + "\" means nothing there");
+      refuse_chaos(text, "\"" + printable(name, 40) + "\" means nothing there");
     if (!event.settings.emplace(name, number(text, name, setting.substr(equals + 1))).second)
-      refuse(text, name + " is there twice");
+      refuse_chaos(text, name + " is there twice");
   }
   for (const char* needed : {"rank", event.kind->needs})
-    if (!event.settings.contains(needed)) refuse(text, std::string(needed) + "= is missing");
+    if (!event.settings.contains(needed)) refuse_chaos(text, std::string(needed) + "= is missing");
   return event;
 }
 

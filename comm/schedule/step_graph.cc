@@ -10,11 +10,6 @@ namespace {
 
 using Node = StepGraph::Node;
 
-template <typename... Parts>
-[[noreturn]] void refuse(const Parts&... text) {
-  throw Error(ErrorCode::InvalidArgument, text...);
-}
-
 /// One end of a message. Both ends have the same (from, to), and lie in the order of their steps.
 struct End {
   int from, to;

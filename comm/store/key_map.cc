@@ -19,22 +19,20 @@ std::int64_t parse_number(std::string_view key, std::string_view text) {
   std::int64_t number = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (status != std::errc() || end != text.data() + text.size()) {
-    throw Error(ErrorCode::InvalidArgument, "add to key ", quoted(key), ": its value ", quoted(text),
-                " is no decimal 64-bit number; it was left as it was");
+    refuse("add to key ", quoted(key), ": its value ", quoted(text),
+           " is no decimal 64-bit number; it was left as it was");
   }
   return number;
 }
 
 void check_key(std::string_view key) {
   if (key.size() <= kMaxKeyBytes) return;
-  throw Error(ErrorCode::InvalidArgument, "store key ", quoted(key), " has ", key.size(), " bytes; the limit is ",
-              kMaxKeyBytes);
+  refuse("store key ", quoted(key), " has ", key.size(), " bytes; the limit is ", kMaxKeyBytes);
 }
 
 void check_value(std::string_view key, std::string_view value) {
   if (value.size() <= kMaxValueBytes) return;
-  throw Error(ErrorCode::InvalidArgument, "the value for store key ", quoted(key), " has ", value.size(),
-              " bytes; the limit is ", kMaxValueBytes);
+  refuse("the value for store key ", quoted(key), " has ", value.size(), " bytes; the limit is ", kMaxValueBytes);
 }
 
 /// An operation in error texts, and how many strings its requests have: nothing: as many as there are keys, or pairs of
@@ -86,8 +84,7 @@ void check_request(const StoreRequest& request) {
     throw Error(ErrorCode::Protocol, "the request has ", strings.size(), " strings instead of ", *needed);
   if (strings.size() % stride != 0) throw Error(ErrorCode::Protocol, "a set request's last key has no value");
   if (strings.size() / stride > kMaxKeysPerCall)
-    throw Error(ErrorCode::InvalidArgument, strings.size() / stride, " keys in one store call; the limit is ",
-                kMaxKeysPerCall, ": split the call");
+    refuse(strings.size() / stride, " keys in one store call; the limit is ", kMaxKeysPerCall, ": split the call");
   for (std::size_t i = 0; i < strings.size(); i += stride) {
     check_key(strings[i]);
     if (stride > 1) check_value(strings[i], strings[i + stride - 1]);
@@ -105,8 +102,8 @@ std::string request_text(const StoreRequest& request) {
 
 void refuse_forked_child(int owner, const std::string& store) {
   if (::getpid() == owner) return;
-  throw Error(ErrorCode::InvalidArgument, "this ", store, " belongs to process ", owner, "; process ", ::getpid(),
-              " was forked from it and must make its own");
+  refuse("this ", store, " belongs to process ", owner, "; process ", ::getpid(),
+         " was forked from it and must make its own");
 }
 
 std::string missing_keys_text(const MissingKeys& missing, std::size_t wanted_count, double seconds) {
@@ -158,7 +155,7 @@ StoreResult KeyMap::apply(const StoreRequest& request) {
 
 void KeyMap::check_room(std::size_t before, std::size_t after) const {
   if (after <= before || bytes_ + (after - before) <= max_bytes_) return;
-  throw Error(ErrorCode::InvalidArgument, "the store holds ", bytes_, " bytes, and may hold ", max_bytes_, " at most");
+  refuse("the store holds ", bytes_, " bytes, and may hold ", max_bytes_, " at most");
 }
 
 void KeyMap::set(std::string_view key, std::string_view value) {
@@ -179,8 +176,8 @@ std::int64_t KeyMap::add(std::string_view key, std::int64_t delta) {
   const std::int64_t before = present == nullptr ? 0 : parse_number(key, *present);
   std::int64_t after = 0;
   if (__builtin_add_overflow(before, delta, &after)) {
-    throw Error(ErrorCode::InvalidArgument, "add to key ", quoted(key), ": ", before, " + ", delta,
-                " does not fit 64 bits; the value was left as it was");
+    refuse("add to key ", quoted(key), ": ", before, " + ", delta,
+           " does not fit 64 bits; the value was left as it was");
   }
   set(key, std::to_string(after));
   return after;
@@ -198,8 +195,8 @@ void KeyMap::append(std::string_view key, std::string_view value) {
   const auto found = values_.find(key);
   if (found == values_.end()) return set(key, value);
   if (found->second.size() + value.size() > kMaxValueBytes) {
-    throw Error(ErrorCode::InvalidArgument, "append of ", value.size(), " bytes to key ", quoted(key), ", which has ",
-                found->second.size(), ", goes over the limit of ", kMaxValueBytes);
+    refuse("append of ", value.size(), " bytes to key ", quoted(key), ", which has ", found->second.size(),
+           ", goes over the limit of ", kMaxValueBytes);
   }
   check_room(0, value.size());
   found->second.append(value);

@@ -91,8 +91,7 @@ Socket listen_on(const std::string& bind_address, std::uint16_t port) {
     for (const Endpoint& v4 : resolve("0.0.0.0", port, ResolveFor::Binding, resolve_error)) candidates.push_back(v4);
   }
   if (candidates.empty()) {
-    throw Error(ErrorCode::InvalidArgument, "cannot listen on \"", bind_address, "\": ", resolve_error,
-                "; give an address or a name of this host");
+    refuse("cannot listen on \"", bind_address, "\": ", resolve_error, "; give an address or a name of this host");
   }
   int first_error = 0;
   for (const Endpoint& endpoint : candidates) {

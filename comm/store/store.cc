@@ -59,8 +59,7 @@ std::vector<std::string> Store::multi_get(std::span<const std::string> keys, Dea
 
 void Store::multi_set(std::span<const std::string> keys, std::span<const std::string> values, Deadline deadline) {
   if (keys.size() != values.size())
-    throw Error(ErrorCode::InvalidArgument, "multi_set got ", keys.size(), " keys but ", values.size(),
-                " values; nothing was set");
+    refuse("multi_set got ", keys.size(), " keys but ", values.size(), " values; nothing was set");
   StoreRequest request{StoreOp::Set, {}};
   request.body.strings.reserve(2 * keys.size());
   for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -89,7 +88,7 @@ StoreResult HashStore::do_call(const StoreRequest& request, Deadline deadline) {
 PrefixStore::PrefixStore(std::string prefix, std::shared_ptr<Store> store)
     : prefix_(std::move(prefix) + "/"), store_(std::move(store)) {
   if (store_ == nullptr) {
-    throw Error(ErrorCode::InvalidArgument, "PrefixStore \"", prefix_, "\" was given no store to put its keys into");
+    refuse("PrefixStore \"", prefix_, "\" was given no store to put its keys into");
   }
 }
 

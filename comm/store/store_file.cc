@@ -75,7 +75,7 @@ std::string process_text(std::uint64_t pid, const std::string& host) {
 }
 
 StoreFile::StoreFile(const FileStoreOptions& options, Deadline deadline) : path_(file_path(options)) {
-  if (path_.empty()) throw Error(ErrorCode::InvalidArgument, "a FileStore was given no path");
+  if (path_.empty()) refuse("a FileStore was given no path");
   open_again(options, deadline);
 }
 

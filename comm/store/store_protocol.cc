@@ -40,8 +40,7 @@ std::size_t body_bytes_of(const StoreBody& body) {
 void append_store_message(std::string& out, std::uint8_t code, std::uint32_t id, const StoreBody& body) {
   const std::size_t body_bytes = body_bytes_of(body);
   if (body_bytes > kMaxStoreBodyBytes) {
-    throw Error(ErrorCode::InvalidArgument, "one store call of ", body_bytes, " bytes; the limit is ",
-                kMaxStoreBodyBytes, ": split the call");
+    refuse("one store call of ", body_bytes, " bytes; the limit is ", kMaxStoreBodyBytes, ": split the call");
   }
   out.reserve(out.size() + kStoreHeaderBytes + body_bytes);
   append_value(out, StoreHeader{.body_bytes = static_cast<std::uint32_t>(body_bytes), .code = code, .id = id});

@@ -124,8 +124,7 @@ void StoreService::wait_for(ClientId client, const StoreHeader& header, const St
   if (!missing) return answer_wait(client, header, keys);
   Client& owner = clients_.at(client);
   if (owner.wait)
-    throw Error(ErrorCode::InvalidArgument, "this connection waits for a request already (number ",
-                owner.wait->request.id, "); end that wait first");
+    refuse("this connection waits for a request already (number ", owner.wait->request.id, "); end that wait first");
   queues_[keys[*missing]].insert(client);
   owner.wait = Wait{header, std::move(keys), *missing};
 }

@@ -24,9 +24,9 @@ constexpr std::size_t kShortest = 16;  // characters: 64 bits in hex
 fs::path secret_file(const Environment& environment) {
   const auto home = environment("HOME");
   if (!home || home->empty()) {
-    throw Error(ErrorCode::InvalidArgument, kVariable,
-                " is not set, and neither is HOME, where the secret's file would be: "
-                "set TUTTI_JOB_SECRET to the same text on all ranks");
+    refuse(kVariable,
+           " is not set, and neither is HOME, where the secret's file would be: "
+           "set TUTTI_JOB_SECRET to the same text on all ranks");
   }
   return fs::path(*home) / ".config" / "tutti" / "job_secret";
 }
@@ -47,24 +47,23 @@ void create(const fs::path& file) {
 /// The owner of the file or of its folder can put another secret there. Root can do so anyway.
 void check_owner(const fs::path& path, const struct stat& info) {
   if (info.st_uid == ::geteuid() || info.st_uid == 0) return;
-  throw Error(ErrorCode::InvalidArgument, "the job secret's place ", path.string(), " belongs to user ", info.st_uid,
-              ", not to this one (", ::geteuid(), "), and may hold another's secret; is HOME right? Or set ", kVariable,
-              " on all ranks");
+  refuse("the job secret's place ", path.string(), " belongs to user ", info.st_uid, ", not to this one (", ::geteuid(),
+         "), and may hold another's secret; is HOME right? Or set ", kVariable, " on all ranks");
 }
 
 void check_owner_and_mode(const fs::path& file, int fd) {
   struct stat info {};
   if (::fstat(fd, &info) != 0) cannot("look at", file, errno);
   if (!S_ISREG(info.st_mode)) {
-    throw Error(ErrorCode::InvalidArgument, "the job secret's file ", file.string(), " is no regular file; remove it");
+    refuse("the job secret's file ", file.string(), " is no regular file; remove it");
   }
   check_owner(file, info);
   struct stat folder {};
   if (::stat(file.parent_path().c_str(), &folder) != 0) cannot("look at the folder of", file, errno);
   check_owner(file.parent_path(), folder);
   if ((info.st_mode & (S_IRWXG | S_IRWXO)) == 0) return;
-  throw Error(ErrorCode::InvalidArgument, "the job secret's file ", file.string(),
-              " can be read or written by others; mend it with: chmod 600 '", file.string(), "'");
+  refuse("the job secret's file ", file.string(), " can be read or written by others; mend it with: chmod 600 '",
+         file.string(), "'");
 }
 
 std::string read_line(const fs::path& file, int fd) {
@@ -74,8 +73,7 @@ std::string read_line(const fs::path& file, int fd) {
   std::string text(buffer.data(), static_cast<std::size_t>(count));
   text.erase(text.find_last_not_of(" \t\r\n") + 1);
   if (text.empty()) {
-    throw Error(ErrorCode::InvalidArgument, "the job secret's file ", file.string(),
-                " is empty; have it made anew with: rm '", file.string(), "'");
+    refuse("the job secret's file ", file.string(), " is empty; have it made anew with: rm '", file.string(), "'");
   }
   return text;
 }
@@ -97,7 +95,7 @@ std::string job_secret(const Environment& environment) {
           " characters, and can be guessed by trying; take at least ", kShortest,
           " random ones (openssl rand -hex 32)");
     if (!given->empty()) return *given;
-    throw Error(ErrorCode::InvalidArgument, kVariable, " is set but empty; unset it or give it a value");
+    refuse(kVariable, " is set but empty; unset it or give it a value");
   }
   const fs::path file = secret_file(environment);
   Socket input(::open(file.c_str(), O_RDONLY | O_CLOEXEC));

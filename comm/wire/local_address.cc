@@ -134,10 +134,10 @@ AddressChoice as_wanted(const AddressQuestion& question) {
     down = down || !one.up;
   }
   if (!choice.chosen.empty()) return choice;
-  throw Error(ErrorCode::InvalidArgument, question.wanted_by, "=\"", printable(question.wanted, 100), "\" ",
-              down ? "is down, or has no cable" : "fits no interface of this host",
-              "; there are: ", listing(question.interfaces),
-              ". Give a name (eth0), a pattern (ib*), an address, or a network (10.1.0.0/16)");
+  refuse(question.wanted_by, "=\"", printable(question.wanted, 100), "\" ",
+         down ? "is down, or has no cable" : "fits no interface of this host",
+         "; there are: ", listing(question.interfaces),
+         ". Give a name (eth0), a pattern (ib*), an address, or a network (10.1.0.0/16)");
 }
 
 std::string speed_text(int megabits) {

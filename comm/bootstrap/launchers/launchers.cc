@@ -167,10 +167,10 @@ LauncherSearch find_by_row(const Launcher& launcher, const Environment& environm
   Names used = {rank ? rank : launcher.rank.front(), size ? size : launcher.size.front()};
   if (rank == nullptr || size == nullptr) {
     if (sign != nullptr) used.insert(used.begin(), sign);
-    throw Error(ErrorCode::InvalidArgument, launcher.title, "'s variables are half set: ", listing(used, environment),
-                ", but no ", alternatives(rank ? launcher.size : launcher.rank),
-                "; start this process by that launcher, set RANK and WORLD_SIZE, or TUTTI_LAUNCHER=none to run one "
-                "rank");
+    refuse(launcher.title, "'s variables are half set: ", listing(used, environment), ", but no ",
+           alternatives(rank ? launcher.size : launcher.rank),
+           "; start this process by that launcher, set RANK and WORLD_SIZE, or TUTTI_LAUNCHER=none to run one "
+           "rank");
   }
   LaunchedPlace place;
   place.rank = *number_of(launcher.rank, 0, environment);
@@ -191,10 +191,9 @@ LauncherSearch find_by_row(const Launcher& launcher, const Environment& environm
 
 void check_place(const LaunchedPlace& place) {
   if (place.rank >= place.world_size)
-    throw Error(ErrorCode::InvalidArgument, place.source, ": rank ", place.rank, " does not exist in a world of ",
-                place.world_size,
-                " (ranks count from 0); if that launcher did not start this process, "
-                "set TUTTI_LAUNCHER=none or unset these variables");
+    refuse(place.source, ": rank ", place.rank, " does not exist in a world of ", place.world_size,
+           " (ranks count from 0); if that launcher did not start this process, "
+           "set TUTTI_LAUNCHER=none or unset these variables");
 }
 
 /// A job script of PBS (or of Torque, which has the same variables) is one process, however many slots it has.
@@ -224,12 +223,11 @@ LauncherSearch find_launcher(const std::string& chosen, const Environment& envir
       return search;
     }
     if (chosen == launcher.name)
-      throw Error(ErrorCode::InvalidArgument, "the launcher is said to be ", chosen, ", but ",
-                  search.remark.empty()
-                      ? "there is no " + alternatives(launcher.rank) + " with " + alternatives(launcher.size) +
-                            (launcher.signs.empty() ? "" : " and " + alternatives(launcher.signs)) +
-                            " in the environment"
-                      : search.remark);
+      refuse("the launcher is said to be ", chosen, ", but ",
+             search.remark.empty()
+                 ? "there is no " + alternatives(launcher.rank) + " with " + alternatives(launcher.size) +
+                       (launcher.signs.empty() ? "" : " and " + alternatives(launcher.signs)) + " in the environment"
+                 : search.remark);
     if (nothing.remark.empty()) nothing = std::move(search);
   }
   if (nothing.remark.empty()) nothing.remark = remark_on_pbs(environment);
@@ -239,14 +237,14 @@ LauncherSearch find_launcher(const std::string& chosen, const Environment& envir
 std::string meeting_folder(const Environment& environment) {
   if (const auto folder = environment("TUTTI_MEET_DIR")) {
     if (folder->starts_with('/')) return *folder;
-    throw Error(ErrorCode::InvalidArgument, "TUTTI_MEET_DIR=\"", printable(*folder, 200),
-                "\" must be the whole path, from / on, of a folder that all hosts see");
+    refuse("TUTTI_MEET_DIR=\"", printable(*folder, 200),
+           "\" must be the whole path, from / on, of a folder that all hosts see");
   }
   const auto home = environment("HOME");
   if (home && !home->empty()) return *home + "/.config/tutti/meet";
-  throw Error(ErrorCode::InvalidArgument,
-              "the ranks have nowhere to meet: neither HOME nor TUTTI_MEET_DIR is set. Set TUTTI_MEET_DIR to a folder "
-              "that all hosts see, or MASTER_ADDR and MASTER_PORT to where rank 0 is to listen");
+  refuse(
+      "the ranks have nowhere to meet: neither HOME nor TUTTI_MEET_DIR is set. Set TUTTI_MEET_DIR to a folder "
+      "that all hosts see, or MASTER_ADDR and MASTER_PORT to where rank 0 is to listen");
 }
 
 /// Differs where the jobs' names do.

@@ -42,7 +42,7 @@ constexpr std::size_t kOpeningBytes = 5;     // 00 and the magic number
 constexpr std::size_t kBytesPerString = 64;  // what an empty string costs us, roughly
 
 template <typename... Parts>
-[[noreturn]] void refuse(const Parts&... text) {
+[[noreturn]] void bad_query(const Parts&... text) {
   throw Error(ErrorCode::Protocol, text...);
 }
 
@@ -90,24 +90,24 @@ std::size_t TorchRequestReader::next_bytes(std::string_view bytes) const {
   if (field == 'n' || field == 'c' || bytes.size() < kLengthBytes) return 8;
   const std::uint64_t length = decode(bytes.substr(0, kLengthBytes));
   const std::size_t limit = field == 'k' ? kMaxKeyBytes : kMaxValueBytes;
-  if (length > limit) refuse(field == 'k' ? "a key" : "a value", " of ", length, " bytes; the limit is ", limit);
+  if (length > limit) bad_query(field == 'k' ? "a key" : "a value", " of ", length, " bytes; the limit is ", limit);
   return kLengthBytes + length;
 }
 
 void TorchRequestReader::take_code(std::uint8_t code) {
   const std::uint8_t sent = code;
   if (generation_ == TorchGeneration::Legacy) {
-    if (code == kLegacyWatchKey) refuse("WATCH_KEY (code 7 of PyTorch before 2.1) is not offered here");
+    if (code == kLegacyWatchKey) bad_query("WATCH_KEY (code 7 of PyTorch before 2.1) is not offered here");
     if (code < kLegacyWatchKey) ++code;
   }
   if (code >= kLayouts.size()) {
     const std::byte shown{sent};
-    refuse("no query of PyTorch's TCPStore has the code ", quote_bytes(std::span(&shown, 1)));
+    bad_query("no query of PyTorch's TCPStore has the code ", quote_bytes(std::span(&shown, 1)));
   }
   if (kLayouts[code] == "-")
-    refuse("queues (code ", code,
-           ", QUEUE_PUSH and the like) are not offered here: with tutti run "
-           "--no-store rank 0 serves PyTorch's own store, which has them");
+    bad_query("queues (code ", code,
+              ", QUEUE_PUSH and the like) are not offered here: with tutti run "
+              "--no-store rank 0 serves PyTorch's own store, which has them");
   request_ = TorchRequest{static_cast<TorchQuery>(code), {}, 0};
   begun_ = true;
   fields_ = kLayouts[code];
@@ -119,16 +119,16 @@ void TorchRequestReader::take_field(std::string_view bytes) {
   fields_.remove_prefix(1);
   if (field == 'c') {
     rounds_ = decode(bytes);
-    if (rounds_ > kMaxKeysPerCall) refuse(rounds_, " keys in one query; the limit is ", kMaxKeysPerCall);
+    if (rounds_ > kMaxKeysPerCall) bad_query(rounds_, " keys in one query; the limit is ", kMaxKeysPerCall);
     fields_ = {};
   } else if (field == 'k' || field == 'v') {
     request_bytes_ += kBytesPerString + bytes.size();
-    if (request_bytes_ > kMaxTorchRequestBytes) refuse("a query of more than ", kMaxTorchRequestBytes, " bytes");
+    if (request_bytes_ > kMaxTorchRequestBytes) bad_query("a query of more than ", kMaxTorchRequestBytes, " bytes");
     request_.strings.emplace_back(bytes.substr(kLengthBytes));
   } else {
     request_.number = static_cast<std::int64_t>(decode(bytes));
     if (request_.query == TorchQuery::Validate && request_.number != kTorchMagic)
-      refuse("VALIDATE with the number ", hex(decode(bytes)), " in place of ", hex(kTorchMagic));
+      bad_query("VALIDATE with the number ", hex(decode(bytes)), " in place of ", hex(kTorchMagic));
   }
   if (!fields_.empty() || rounds_ == 0) return;
   --rounds_;

@@ -26,9 +26,7 @@ std::string value_text(std::string_view value) {
 }
 
 void check_reply(std::size_t bytes) {
-  if (bytes > kMaxReplyBytes)
-    throw Error(ErrorCode::InvalidArgument, "the reply would have more than ", kMaxReplyBytes,
-                " bytes; ask for fewer keys");
+  if (bytes > kMaxReplyBytes) refuse("the reply would have more than ", kMaxReplyBytes, " bytes; ask for fewer keys");
 }
 
 }  // namespace

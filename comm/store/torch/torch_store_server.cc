@@ -52,8 +52,7 @@ class TorchStoreServer::Impl {
         std::optional<TorchRequest> request = reader_.take();
         const std::size_t held = reader_.held_bytes() + connection.unread().size();
         server_.held_bytes_ += held - std::exchange(held_bytes_, held);
-        if (server_.held_bytes_ > server_.max_bytes_)
-          throw Error(ErrorCode::InvalidArgument, "too much is on its way into the store");
+        if (server_.held_bytes_ > server_.max_bytes_) refuse("too much is on its way into the store");
         if (!request) return;
         server_.service_.handle(connection.id(), reader_.generation(), *request);
       }
