@@ -104,31 +104,28 @@ constexpr bool has_counts(OpKind op) {
   return op == OpKind::GatherV || op == OpKind::ScatterV || op == OpKind::AllGatherV || op == OpKind::ReduceScatterV;
 }
 
+template <typename... Types>
+struct TypeList {
+  static constexpr std::uint8_t kBytes[] = {sizeof(Types)...};
+
+  /// How many stand before T.
+  template <typename T>
+  static constexpr std::size_t index_of() {
+    std::size_t index = 0;
+    static_cast<void>(((!std::is_same_v<T, Types> && ++index > 0) && ...));
+    return index;
+  }
+};
+/// The elements' types, in the order of DType's values.
+using ElementTypes = TypeList<float, double, std::int32_t, std::int64_t, std::uint8_t, Half, BFloat16, std::int8_t,
+                              std::uint16_t, std::uint64_t, bool>;
+static_assert(std::size(ElementTypes::kBytes) == static_cast<std::size_t>(kLastDType) + 1);
+
 /// Compile-time map from C++ type to DType; a type that is not listed does not compile.
 template <typename T>
-struct DTypeOf;
-template <>
-struct DTypeOf<float> : std::integral_constant<DType, DType::Float32> {};
-template <>
-struct DTypeOf<double> : std::integral_constant<DType, DType::Float64> {};
-template <>
-struct DTypeOf<std::int32_t> : std::integral_constant<DType, DType::Int32> {};
-template <>
-struct DTypeOf<std::int64_t> : std::integral_constant<DType, DType::Int64> {};
-template <>
-struct DTypeOf<std::uint8_t> : std::integral_constant<DType, DType::UInt8> {};
-template <>
-struct DTypeOf<std::int8_t> : std::integral_constant<DType, DType::Int8> {};
-template <>
-struct DTypeOf<std::uint16_t> : std::integral_constant<DType, DType::UInt16> {};
-template <>
-struct DTypeOf<std::uint64_t> : std::integral_constant<DType, DType::UInt64> {};
-template <>
-struct DTypeOf<bool> : std::integral_constant<DType, DType::Bool> {};
-template <>
-struct DTypeOf<Half> : std::integral_constant<DType, DType::Float16> {};
-template <>
-struct DTypeOf<BFloat16> : std::integral_constant<DType, DType::BFloat16> {};
+struct DTypeOf : std::integral_constant<DType, static_cast<DType>(ElementTypes::index_of<T>())> {
+  static_assert(DTypeOf::value <= kLastDType);
+};
 
 static_assert(sizeof(bool) == 1);
 
@@ -173,9 +170,7 @@ ConstBuffer const_buffer(std::span<T> values) {
 }
 
 constexpr std::size_t size_of(DType dtype) {
-  constexpr std::uint8_t kBytes[] = {4, 8, 4, 8, 1, 2, 2, 1, 2, 8, 1};  // in the order of the values
-  static_assert(std::size(kBytes) == static_cast<std::size_t>(kLastDType) + 1);
-  return dtype <= kLastDType ? kBytes[static_cast<std::size_t>(dtype)] : 0;
+  return dtype <= kLastDType ? ElementTypes::kBytes[static_cast<std::size_t>(dtype)] : 0;
 }
 
 constexpr bool is_floating_point(DType dtype) {
