@@ -96,14 +96,15 @@ Buffer output_of(void* data, std::size_t count, tutti_dtype dtype);
 /// Milliseconds from the caller, at least `least`; more than ten years are ten years.
 std::chrono::milliseconds milliseconds_of(std::int64_t number, std::int64_t least, const char* what);
 
-/// What the caller has set of an options struct: its `theirs` bytes over the `defaults`. Throws InvalidArgument if
-/// there are fewer than the first version of the struct had, or if one that we do not know is not 0.
+/// What the caller has set of an options struct: its bytes over the `defaults`. Throws InvalidArgument if they are
+/// fewer than the first version of the struct had, which is still the present one, or if one that we do not know is not
+/// 0.
 template <typename Options>
-Options merged(const Options* options, const Options& defaults, std::size_t first_version) {
+Options merged(const Options* options, const Options& defaults) {
   if (!options) return defaults;
   const std::size_t theirs = options->struct_size;
-  if (theirs < first_version)
-    refuse("struct_size is ", theirs, ", but the struct has ", first_version,
+  if (theirs < sizeof(Options))
+    refuse("struct_size is ", theirs, ", but the struct has ", sizeof(Options),
            " bytes or more; call its _init function first");
   const auto* bytes = reinterpret_cast<const unsigned char*>(options);
   for (std::size_t i = sizeof(Options); i < theirs; ++i)
@@ -117,10 +118,10 @@ Options merged(const Options* options, const Options& defaults, std::size_t firs
 
 /// Writes as much of `info` as the caller has room for; the same conditions.
 template <typename Info>
-void hand_out(Info* target, Info info, std::size_t first_version) {
+void hand_out(Info* target, Info info) {
   require(target, "info");
   info.struct_size = target->struct_size;
-  if (info.struct_size < first_version)
+  if (info.struct_size < sizeof(Info))
     refuse("info->struct_size is ", info.struct_size, "; set it to sizeof(*info), ", sizeof(Info));
   std::memcpy(target, &info, std::min(info.struct_size, sizeof(Info)));
 }

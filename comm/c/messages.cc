@@ -62,26 +62,24 @@ tutti_result on_store(const char* function, const tutti_group* group, const char
 
 tutti_result tutti_store_set(tutti_group* group, const char* key, const void* value, size_t nbytes,
                              int64_t timeout_ms) {
-  return on_store("tutti_store_set", group, key, timeout_ms,
-                  [&](Store& store, const std::string& name, Deadline deadline) {
-                    if (nbytes > 0) require(value, "value");
-                    store.set(name, std::string_view(static_cast<const char*>(value), nbytes), deadline);
-                  });
+  return on_store("tutti_store_set", group, key, timeout_ms, [&](Store& store, const auto& name, auto deadline) {
+    if (nbytes > 0) require(value, "value");
+    store.set(name, std::string_view(static_cast<const char*>(value), nbytes), deadline);
+  });
 }
 
 tutti_result tutti_store_get(tutti_group* group, const char* key, void* value, size_t capacity, size_t* nbytes,
                              int64_t timeout_ms) {
-  return on_store("tutti_store_get", group, key, timeout_ms,
-                  [&](Store& store, const std::string& name, Deadline deadline) {
-                    require(nbytes, "nbytes");
-                    if (capacity > 0) require(value, "value");
-                    const std::string found = store.get(name, deadline);
-                    *nbytes = found.size();
-                    if (!value) return;
-                    if (found.size() > capacity)
-                      refuse("the value of \"", name, "\" has ", found.size(), " bytes, but capacity is ", capacity);
-                    found.copy(static_cast<char*>(value), capacity);
-                  });
+  return on_store("tutti_store_get", group, key, timeout_ms, [&](Store& store, const auto& name, auto deadline) {
+    require(nbytes, "nbytes");
+    if (capacity > 0) require(value, "value");
+    const std::string found = store.get(name, deadline);
+    *nbytes = found.size();
+    if (!value) return;
+    if (found.size() > capacity)
+      refuse("the value of \"", name, "\" has ", found.size(), " bytes, but capacity is ", capacity);
+    found.copy(static_cast<char*>(value), capacity);
+  });
 }
 
 tutti_result tutti_store_wait(tutti_group* group, const char* const* keys, size_t count, int64_t timeout_ms) {
@@ -97,25 +95,22 @@ tutti_result tutti_store_wait(tutti_group* group, const char* const* keys, size_
 }
 
 tutti_result tutti_store_add(tutti_group* group, const char* key, int64_t delta, int64_t* sum, int64_t timeout_ms) {
-  return on_store("tutti_store_add", group, key, timeout_ms,
-                  [&](Store& store, const std::string& name, Deadline deadline) {
-                    const std::int64_t now = store.add(name, delta, deadline);
-                    if (sum) *sum = now;
-                  });
+  return on_store("tutti_store_add", group, key, timeout_ms, [&](Store& store, const auto& name, auto deadline) {
+    const std::int64_t now = store.add(name, delta, deadline);
+    if (sum) *sum = now;
+  });
 }
 
 tutti_result tutti_store_check(tutti_group* group, const char* key, int* exists, int64_t timeout_ms) {
-  return on_store("tutti_store_check", group, key, timeout_ms,
-                  [&](Store& store, const std::string& name, Deadline deadline) {
-                    require(exists, "exists");
-                    *exists = store.check(std::vector{name}, deadline) ? 1 : 0;
-                  });
+  return on_store("tutti_store_check", group, key, timeout_ms, [&](Store& store, const auto& name, auto deadline) {
+    require(exists, "exists");
+    *exists = store.check(std::vector{name}, deadline) ? 1 : 0;
+  });
 }
 
 tutti_result tutti_store_delete(tutti_group* group, const char* key, int* existed, int64_t timeout_ms) {
-  return on_store("tutti_store_delete", group, key, timeout_ms,
-                  [&](Store& store, const std::string& name, Deadline deadline) {
-                    const bool was_there = store.delete_key(name, deadline);
-                    if (existed) *existed = was_there ? 1 : 0;
-                  });
+  return on_store("tutti_store_delete", group, key, timeout_ms, [&](Store& store, const auto& name, auto deadline) {
+    const bool was_there = store.delete_key(name, deadline);
+    if (existed) *existed = was_there ? 1 : 0;
+  });
 }

@@ -9,11 +9,6 @@ using namespace tutti::comm::c;
 
 namespace {
 
-// Sizes of the first versions: what comes later is appended, and may be missing.
-constexpr std::size_t kFirstWorldOptions = sizeof(tutti_world_options);
-constexpr std::size_t kFirstWorldInfo = sizeof(tutti_world_info);
-constexpr std::size_t kFirstGroupOptions = sizeof(tutti_group_options);
-constexpr std::size_t kFirstGroupInfo = sizeof(tutti_group_info);
 constexpr std::size_t kLeastSegment = 64;
 
 tutti_world_options default_world_options() {
@@ -44,9 +39,10 @@ tutti_group_options default_group_options() {
 
 /// The defaults as far as the caller's struct goes, and 0 behind them.
 template <typename Options>
-void init(Options* options, std::size_t struct_size, std::size_t first_version, Options defaults) {
+void init(Options* options, std::size_t struct_size, Options defaults) {
   require(options, "options");
-  if (struct_size < first_version) refuse("struct_size is ", struct_size, "; give sizeof(*options), ", sizeof(Options));
+  if (struct_size < sizeof(Options))
+    refuse("struct_size is ", struct_size, "; give sizeof(*options), ", sizeof(Options));
   defaults.struct_size = struct_size;
   std::memset(static_cast<void*>(options), 0, struct_size);
   std::memcpy(options, &defaults, std::min(struct_size, sizeof(Options)));
@@ -56,7 +52,7 @@ std::optional<int> if_set(int number) { return number < 0 ? std::nullopt : std::
 std::optional<std::string> if_set(const char* text) { return text ? std::optional<std::string>(text) : std::nullopt; }
 
 World detected(const tutti_world_options* given) {
-  const tutti_world_options options = merged(given, default_world_options(), kFirstWorldOptions);
+  const tutti_world_options options = merged(given, default_world_options());
   return World::detect({.rank = if_set(options.rank),
                         .world_size = if_set(options.world_size),
                         .master_addr = if_set(options.master_addr),
@@ -66,7 +62,7 @@ World detected(const tutti_world_options* given) {
 }
 
 ProcessGroupOptions group_options(const tutti_group_options* given) {
-  const tutti_group_options options = merged(given, default_group_options(), kFirstGroupOptions);
+  const tutti_group_options options = merged(given, default_group_options());
   if (options.segment_bytes < kLeastSegment)
     refuse("segment_bytes is ", options.segment_bytes, "; at least 64 is needed");
   ProcessGroupOptions own;
@@ -91,8 +87,7 @@ tutti_group* handle_of(std::unique_ptr<ProcessGroup> group) {
 }  // namespace
 
 tutti_result tutti_world_options_init(tutti_world_options* options, size_t struct_size) {
-  return guarded("tutti_world_options_init",
-                 [&] { init(options, struct_size, kFirstWorldOptions, default_world_options()); });
+  return guarded("tutti_world_options_init", [&] { init(options, struct_size, default_world_options()); });
 }
 
 tutti_result tutti_world_detect(const tutti_world_options* options, tutti_world** world) {
@@ -116,18 +111,16 @@ tutti_result tutti_world_describe(tutti_world* world, tutti_world_info* info) {
   return guarded("tutti_world_describe", [&] {
     const auto object = find<WorldObject>(world);
     const World& found = object->world;
-    hand_out<tutti_world_info>(info,
-                               {.struct_size = 0,
-                                .rank = found.rank,
-                                .world_size = found.world_size,
-                                .local_rank = found.local_rank,
-                                .local_world_size = found.local_world_size,
-                                .cpus_per_rank = found.cpus_per_rank,
-                                .master_addr = found.master_addr.c_str(),
-                                .master_port = found.master_port,
-                                .job_id = found.job_id.c_str(),
-                                .detected_from = found.detected_from.c_str()},
-                               kFirstWorldInfo);
+    hand_out<tutti_world_info>(info, {.struct_size = 0,
+                                      .rank = found.rank,
+                                      .world_size = found.world_size,
+                                      .local_rank = found.local_rank,
+                                      .local_world_size = found.local_world_size,
+                                      .cpus_per_rank = found.cpus_per_rank,
+                                      .master_addr = found.master_addr.c_str(),
+                                      .master_port = found.master_port,
+                                      .job_id = found.job_id.c_str(),
+                                      .detected_from = found.detected_from.c_str()});
   });
 }
 
@@ -136,8 +129,7 @@ tutti_result tutti_world_free(tutti_world* world) {
 }
 
 tutti_result tutti_group_options_init(tutti_group_options* options, size_t struct_size) {
-  return guarded("tutti_group_options_init",
-                 [&] { init(options, struct_size, kFirstGroupOptions, default_group_options()); });
+  return guarded("tutti_group_options_init", [&] { init(options, struct_size, default_group_options()); });
 }
 
 tutti_result tutti_connect(tutti_world* world, const tutti_group_options* options, tutti_group** group) {
@@ -153,14 +145,12 @@ tutti_result tutti_connect(tutti_world* world, const tutti_group_options* option
 tutti_result tutti_group_describe(tutti_group* group, tutti_group_info* info) {
   return guarded("tutti_group_describe", [&] {
     const auto object = find<GroupObject>(group);
-    hand_out<tutti_group_info>(info,
-                               {.struct_size = 0,
-                                .rank = object->group->rank(),
-                                .world_size = object->group->world_size(),
-                                .timeout_ms = object->group->timeout().count(),
-                                .name = object->group->name().c_str(),
-                                .transport = object->transport.c_str()},
-                               kFirstGroupInfo);
+    hand_out<tutti_group_info>(info, {.struct_size = 0,
+                                      .rank = object->group->rank(),
+                                      .world_size = object->group->world_size(),
+                                      .timeout_ms = object->group->timeout().count(),
+                                      .name = object->group->name().c_str(),
+                                      .transport = object->transport.c_str()});
   });
 }
 
