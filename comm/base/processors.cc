@@ -9,28 +9,21 @@
 namespace tutti::comm {
 namespace {
 
-std::string caches_of(int cpu) { return joined("/sys/devices/system/cpu/cpu", cpu, "/cache/"); }
+/// The number that `file` of the CPU's last-level cache begins with; `unknown` where Linux does not tell.
+int last_cache(int cpu, const char* file, int unknown) {
+  int number = unknown;
+  for (int index = 0; index < 8; ++index) {  // the first levels come first
+    std::ifstream input(joined("/sys/devices/system/cpu/cpu", cpu, "/cache/index", index, "/", file));
+    if (!(input >> number)) break;
+  }
+  return number;
+}
 
 // sysconf(_SC_LEVEL3_CACHE_SIZE) gives the sum over all caches of that level instead.
 std::size_t read_last_cache() {
-  constexpr std::size_t kUnknown = 32 * 1024 * 1024;
-  const std::string caches = caches_of(std::max(0, ::sched_getcpu()));
-  std::size_t kib = 0;
-  for (int index = 0; index < 8; ++index) {                                  // the first levels come first
-    std::ifstream size(caches + "index" + std::to_string(index) + "/size");  // "32768K"
-    if (!(size >> kib)) break;
-  }
-  return kib > 0 ? kib * 1024 : kUnknown;
-}
-
-/// The lowest CPU that shares the last-level cache of `cpu`.
-int last_cache_of(int cpu) {
-  int lowest = kUnknownCache;
-  for (int index = 0; index < 8; ++index) {
-    std::ifstream shared(caches_of(cpu) + "index" + std::to_string(index) + "/shared_cpu_list");  // "0-7,16-23"
-    if (!(shared >> lowest)) break;
-  }
-  return lowest;
+  constexpr int kUnknownKib = 32 * 1024;
+  const int kib = last_cache(std::max(0, ::sched_getcpu()), "size", 0);  // "32768K"
+  return static_cast<std::size_t>(kib > 0 ? kib : kUnknownKib) * 1024;
 }
 
 }  // namespace
@@ -51,7 +44,7 @@ int last_cache_of_process() {
   int cache = kUnknownCache;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(static_cast<std::size_t>(cpu), &allowed)) continue;
-    const int its = last_cache_of(cpu);
+    const int its = last_cache(cpu, "shared_cpu_list", kUnknownCache);  // "0-7,16-23"
     if (its == kUnknownCache) return kUnknownCache;
     if (cache != kUnknownCache && cache != its) return kSeveralCaches;
     cache = its;
