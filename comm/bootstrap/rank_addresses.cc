@@ -38,7 +38,7 @@ void refuse_loopback_across_hosts(int self, const std::vector<RankAddress>& rank
   for (const RankAddress& rank : ranks) networks.push_back(network_of(rank.identity));
   if (std::ranges::all_of(networks, [&](const std::string& one) { return one == networks.front(); })) return;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    if (!std::ranges::all_of(ranks[rank].endpoints, is_loopback_endpoint)) continue;
+    if (!std::ranges::all_of(ranks[rank].endpoints, is_loopback_address, address_of_endpoint)) continue;
     for (std::size_t other = 0; other < ranks.size(); ++other) {
       if (networks[other] == networks[rank]) continue;
       throw Error(ErrorCode::System, "rank " + std::to_string(self) + "/" + std::to_string(ranks.size()) + ": rank " +

@@ -92,18 +92,9 @@ std::array<std::byte, kMacBytes> proof_of(std::string_view secret, std::string_v
   return mac;
 }
 
-std::string_view kind_name(ConnectionKind kind) {
-  switch (kind) {
-    case ConnectionKind::Store:
-      return "store";
-    case ConnectionKind::Collective:
-      return "collective";
-    case ConnectionKind::Messages:
-      return "point-to-point";
-    case ConnectionKind::Answers:
-      return "answers";
-  }
-  return "unknown";
+std::string name_of(ConnectionKind kind) {
+  static constexpr const char* kNames[] = {"unknown", "store", "collective", "point-to-point", "answers"};
+  return kNames[kind > ConnectionKind::Answers ? 0 : static_cast<std::size_t>(kind)];
 }
 
 std::string who(const PeerIdentity& peer) {
@@ -141,7 +132,7 @@ std::string disagreement(const PeerIdentity& self, const PeerIdentity& peer) {
            " (hashes of the job ids): another job's process came to this port; compare TUTTI_JOB_ID and the port";
   }
   if ((peer.kind == ConnectionKind::Store) != (self.kind == ConnectionKind::Store)) {
-    return differing("connection kind", std::string(kind_name(self.kind)), std::string(kind_name(peer.kind)), peer);
+    return differing("connection kind", name_of(self.kind), name_of(peer.kind), peer);
   }
   if (peer.world_size != self.world_size && peer.world_size != -1 && self.world_size != -1) {
     return differing("world size", std::to_string(self.world_size), std::to_string(peer.world_size), peer);

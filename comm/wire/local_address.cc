@@ -205,8 +205,6 @@ std::string loopback_address(const std::vector<InterfaceAddress>& interfaces) {
 
 bool is_loopback_address(std::string_view address) { return address.starts_with("127.") || address == "::1"; }
 
-bool is_loopback_endpoint(std::string_view endpoint) { return is_loopback_address(address_of_endpoint(endpoint)); }
-
 std::string address_of_endpoint(std::string_view endpoint) {
   std::string_view host = endpoint.substr(0, endpoint.rfind(':'));
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);

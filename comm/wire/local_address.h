@@ -67,9 +67,6 @@ std::string loopback_address(const std::vector<InterfaceAddress>& interfaces = i
 /// True for "127.1.2.3", "::1".
 bool is_loopback_address(std::string_view address);
 
-/// True for "127.1.2.3:40913", "[::1]:40913" and the like.
-bool is_loopback_endpoint(std::string_view endpoint);
-
 /// The address of "10.0.0.2:4000" or "[fd00::2]:4000".
 std::string address_of_endpoint(std::string_view endpoint);
 

@@ -40,15 +40,6 @@ Endpoint endpoint_by(Ask ask, int socket, const char* what) {
   return result;
 }
 
-void run_aside(std::packaged_task<LookUpResult()> task) {
-  const BlockedSignals blocked;
-  try {
-    std::thread(std::move(task)).detach();
-  } catch (const std::system_error& error) {
-    throw Error(ErrorCode::System, "cannot start a thread to look up a host name: ", error.code().message());
-  }
-}
-
 }  // namespace
 
 void Socket::close() {
@@ -114,7 +105,12 @@ std::vector<Endpoint> resolve(const std::string& host, std::uint16_t port, Resol
 LookUpResult look_up_within(std::function<LookUpResult()> look_up, Deadline deadline) {
   std::packaged_task<LookUpResult()> task(std::move(look_up));
   std::future<LookUpResult> result = task.get_future();
-  run_aside(std::move(task));
+  try {
+    const BlockedSignals blocked;
+    std::thread(std::move(task)).detach();
+  } catch (const std::system_error& error) {
+    throw Error(ErrorCode::System, "cannot start a thread to look up a host name: ", error.code().message());
+  }
   if (result.wait_until(deadline.time_point()) == std::future_status::ready) return result.get();
   return {{}, "the name service has not answered in time"};
 }

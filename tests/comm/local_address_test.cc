@@ -216,10 +216,10 @@ TEST(RankAddresses, TheStoreListensWhereItIsToldUnlessThatIsAName) {
 TEST(LocalAddress, EndpointsAreTakenApart) {
   EXPECT_EQ(address_of_endpoint("10.0.0.2:4000"), "10.0.0.2");
   EXPECT_EQ(address_of_endpoint("[fd00::2]:4000"), "fd00::2");
-  EXPECT_TRUE(is_loopback_endpoint("127.1.2.3:1"));
-  EXPECT_TRUE(is_loopback_endpoint("[::1]:1"));
-  EXPECT_FALSE(is_loopback_endpoint("[::2]:1"));
-  EXPECT_FALSE(is_loopback_endpoint("10.127.0.1:1"));
+  EXPECT_TRUE(is_loopback_address(address_of_endpoint("127.1.2.3:1")));
+  EXPECT_TRUE(is_loopback_address(address_of_endpoint("[::1]:1")));
+  EXPECT_FALSE(is_loopback_address(address_of_endpoint("[::2]:1")));
+  EXPECT_FALSE(is_loopback_address(address_of_endpoint("10.127.0.1:1")));
 }
 
 TEST(LocalAddress, ThisHostHasALoopbackInterfaceAndARouteToItself) {
