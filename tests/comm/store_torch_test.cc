@@ -14,16 +14,8 @@ namespace {
 
 using namespace std::string_literals;
 
-std::string number(std::uint64_t value, std::size_t nbytes = 8) {
-  std::string bytes;
-  append_number(bytes, value, nbytes);
-  return bytes;
-}
-std::string text(std::string_view value) {
-  std::string bytes;
-  append_bytes(bytes, value);
-  return bytes;
-}
+std::string number(std::uint64_t value, std::size_t nbytes = 8) { return torch_number(value, nbytes); }
+std::string text(std::string_view value) { return torch_bytes(value); }
 std::string query(TorchQuery code, const std::string& body = "") {
   return std::string(1, static_cast<char>(code)) + body;
 }

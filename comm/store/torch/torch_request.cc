@@ -142,13 +142,10 @@ std::optional<TorchRequest> TorchRequestReader::take() {
   return std::exchange(request_, {});
 }
 
-void append_number(std::string& message, std::uint64_t value, std::size_t nbytes) {
-  message.append(reinterpret_cast<const char*>(&value), nbytes);
+std::string torch_number(std::uint64_t value, std::size_t nbytes) {
+  return {reinterpret_cast<const char*>(&value), nbytes};
 }
 
-void append_bytes(std::string& message, std::string_view bytes) {
-  append_number(message, bytes.size());
-  message.append(bytes);
-}
+std::string torch_bytes(std::string_view bytes) { return torch_number(bytes.size()).append(bytes); }
 
 }  // namespace tutti::comm

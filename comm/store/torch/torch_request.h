@@ -79,7 +79,7 @@ class TorchRequestReader {
 };
 
 /// Replies are made of these.
-void append_number(std::string& message, std::uint64_t value, std::size_t nbytes = 8);
-void append_bytes(std::string& message, std::string_view bytes);
+std::string torch_number(std::uint64_t value, std::size_t nbytes = 8);
+std::string torch_bytes(std::string_view bytes);
 
 }  // namespace tutti::comm

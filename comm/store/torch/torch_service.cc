@@ -14,15 +14,7 @@ constexpr std::size_t kMaxReplyBytes = std::size_t{256} << 20;  // a short query
 std::string byte(char value) { return std::string(1, value); }
 
 std::string number_text(std::int64_t number, std::size_t nbytes = 8) {
-  std::string text;
-  append_number(text, static_cast<std::uint64_t>(number), nbytes);
-  return text;
-}
-
-std::string value_text(std::string_view value) {
-  std::string text;
-  append_bytes(text, value);
-  return text;
+  return torch_number(static_cast<std::uint64_t>(number), nbytes);
 }
 
 void check_reply(std::size_t bytes) {
@@ -65,7 +57,7 @@ void TorchStoreService::handle(ClientId client, TorchGeneration generation, cons
       return as(StoreOp::Set);
     case TorchQuery::CompareSet:
       if (service_.map().find(strings[0]) == nullptr && !strings[1].empty())
-        return send_reply_(client, value_text(strings[1]));
+        return send_reply_(client, torch_bytes(strings[1]));
       return as(StoreOp::CompareSet);
     case TorchQuery::Add:
       return as(StoreOp::Add);
@@ -93,7 +85,7 @@ void TorchStoreService::reply(ClientId client, TorchQuery query, const StoreBody
     case TorchQuery::DeleteKey:
       return send_reply_(client, number_text(body.number));
     case TorchQuery::CompareSet:
-      return send_reply_(client, value_text(body.strings[0]));
+      return send_reply_(client, torch_bytes(body.strings[0]));
     case TorchQuery::Check:
       return send_reply_(client, byte(body.number != 0 ? 0 : 1));
     case TorchQuery::Wait:
@@ -120,7 +112,7 @@ std::string TorchStoreService::values_of(std::span<const std::string> keys) cons
   std::string reply;
   for (const std::string& key : keys) {
     const std::string* value = service_.map().find(key);
-    append_bytes(reply, value == nullptr ? std::string_view() : std::string_view(*value));
+    reply += torch_bytes(value == nullptr ? std::string_view() : *value);
     check_reply(reply.size());
   }
   return reply;
@@ -128,7 +120,7 @@ std::string TorchStoreService::values_of(std::span<const std::string> keys) cons
 
 std::string TorchStoreService::all_keys() const {
   std::string reply = number_text(static_cast<std::int64_t>(service_.map().size()));
-  service_.map().visit([&](std::string_view key, std::string_view) { append_bytes(reply, key); });
+  service_.map().visit([&](std::string_view key, std::string_view) { reply += torch_bytes(key); });
   check_reply(reply.size());
   return reply;
 }
