@@ -30,6 +30,11 @@ class Deadline {
   Clock::time_point at_;
 };
 
+/// Seconds since then.
+inline double elapsed_seconds(Deadline::Clock::time_point start) {
+  return std::chrono::duration<double>(Deadline::Clock::now() - start).count();
+}
+
 class Caller {
  public:
   /// Until when the operation may wait. The time counts from the first call: an operation that never waits need not

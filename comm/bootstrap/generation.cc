@@ -34,8 +34,10 @@ std::string one_line(std::string text) {
   return text;
 }
 
+bool has(Store& control, const std::string& key, Deadline deadline) { return control.check({&key, 1}, deadline); }
+
 std::optional<int> number_at(Store& control, const std::string& key, Deadline deadline) {
-  if (!control.check({&key, 1}, deadline)) return std::nullopt;
+  if (!has(control, key, deadline)) return std::nullopt;
   const std::string text = control.get(key, deadline);
   if (const auto number = decimal<int>(text); number && *number >= 0) return number;
   throw Error(ErrorCode::Protocol, "the control store's key ", key, " holds \"", printable(text, 80),
@@ -45,7 +47,7 @@ std::optional<int> number_at(Store& control, const std::string& key, Deadline de
 /// Lines "<worker> <why>"; none where the key is not there.
 std::vector<WorkerReason> reasons_at(Store& control, const std::string& key, Deadline deadline) {
   std::vector<WorkerReason> result;
-  if (!control.check({&key, 1}, deadline)) return result;
+  if (!has(control, key, deadline)) return result;
   for (const std::string& line : split(control.get(key, deadline), '\n')) {
     const std::size_t space = line.find(' ');
     if (space != std::string::npos) result.push_back({line.substr(0, space), line.substr(space + 1)});
@@ -119,8 +121,7 @@ void publish_generation(Store& control, const Generation& generation, Deadline d
 }
 
 bool is_member(Store& control, const std::string& worker, Deadline deadline) {
-  const std::vector<std::string> keys{member_key(worker)};
-  return control.check(keys, deadline);
+  return has(control, member_key(worker), deadline);
 }
 
 int entered_generation(Store& control, const std::string& worker, Deadline deadline) {
@@ -198,14 +199,10 @@ void GenerationMember::fail_for_good(const std::string& reason, Deadline deadlin
 
 void GenerationMember::set_begun(Deadline deadline) { control_->set(kBegunKey, "yes", deadline); }
 
-bool GenerationMember::has_begun(Deadline deadline) {
-  const std::vector<std::string> keys{kBegunKey};
-  return control_->check(keys, deadline);
-}
+bool GenerationMember::has_begun(Deadline deadline) { return has(*control_, kBegunKey, deadline); }
 
 bool GenerationMember::newer_exists(Deadline deadline) {
-  const std::vector<std::string> keys{generation_key(present_.number + 1)};
-  return control_->check(keys, deadline);
+  return has(*control_, generation_key(present_.number + 1), deadline);
 }
 
 }  // namespace tutti::comm

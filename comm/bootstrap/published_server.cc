@@ -146,10 +146,9 @@ class Seeker {
   }
 
   [[noreturn]] void give_up() const {
-    const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
     throw Error(ErrorCode::Timeout, rank_text(world_), " (", world_.detected_from,
-                "): rank 0's address was not found in ", file_.where(), " within ", static_cast<int>(seconds + 0.5),
-                " s: ", state_,
+                "): rank 0's address was not found in ", file_.where(), " within ",
+                static_cast<int>(elapsed_seconds(start_) + 0.5), " s: ", state_,
                 ". Did rank 0 start, and is this folder the same on all hosts? If not, set "
                 "TUTTI_MEET_DIR to one that is, or MASTER_ADDR and MASTER_PORT");
   }

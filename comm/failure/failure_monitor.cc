@@ -1,4 +1,3 @@
-#include <tutti/comm/base/format.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/failure/failure_monitor.h>
 #include <tutti/comm/store/tcp_store_server.h>
@@ -45,8 +44,7 @@ std::string FailureMonitor::short_name(int rank) const {
 }
 
 std::optional<std::string> FailureMonitor::read(const std::string& key) {
-  const std::vector<std::string> keys{key};
-  if (!store_->check(keys, store_deadline())) return std::nullopt;
+  if (!store_->check({&key, 1}, store_deadline())) return std::nullopt;
   return store_->get(key, store_deadline());
 }
 
@@ -83,11 +81,10 @@ void FailureMonitor::explain_loss(const Error& error, std::span<const int> suspe
 }
 
 void FailureMonitor::write_waiting(const Fingerprint& operation, std::span<const int> awaited) {
-  TextStream text;
-  text << ++stamp_ << ' ' << operation.seq << ' ' << awaited.size();
-  for (int rank : awaited) text << ' ' << rank;
-  text << ' ' << operation.to_string();
-  store_->set(key("waiting/" + std::to_string(rank_)), text.str(), store_deadline());
+  std::string text = joined(++stamp_, " ", operation.seq, " ", awaited.size());
+  for (int rank : awaited) text += " " + std::to_string(rank);
+  text += " " + operation.to_string();
+  store_->set(key("waiting/" + std::to_string(rank_)), text, store_deadline());
 }
 
 std::optional<FailureMonitor::Waiting> FailureMonitor::read_waiting(int rank) {

@@ -83,8 +83,7 @@ class FileStore::Impl {
         lost = newly_lost(keys);
         if (lost.empty() && (!waits(request.op) || map_.has_all(keys))) return map_.apply(request);
         if (lost.empty() && deadline.expired()) {
-          const std::chrono::duration<double> waited = Deadline::Clock::now() - start;
-          throw Error(ErrorCode::Timeout, missing_keys_text(map_.missing(keys), keys.size(), waited.count()),
+          throw Error(ErrorCode::Timeout, missing_keys_text(map_.missing(keys), keys.size(), elapsed_seconds(start)),
                       " in the store file ", path());
         }
       }

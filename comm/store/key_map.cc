@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <charconv>
 #include <optional>
 
 namespace tutti::comm {
@@ -15,14 +14,10 @@ constexpr std::size_t kShownKeyBytes = 120;
 
 std::string quoted(std::string_view text) { return '"' + printable(text, kShownKeyBytes) + '"'; }
 
-std::int64_t parse_number(std::string_view key, std::string_view text) {
-  std::int64_t number = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (status != std::errc() || end != text.data() + text.size()) {
-    refuse("add to key ", quoted(key), ": its value ", quoted(text),
-           " is no decimal 64-bit number; it was left as it was");
-  }
-  return number;
+std::int64_t number_of(std::string_view key, std::string_view text) {
+  if (const auto number = decimal<std::int64_t>(text)) return *number;
+  refuse("add to key ", quoted(key), ": its value ", quoted(text),
+         " is no decimal 64-bit number; it was left as it was");
 }
 
 void check_key(std::string_view key) {
@@ -173,7 +168,7 @@ void KeyMap::set(std::string_view key, std::string_view value) {
 
 std::int64_t KeyMap::add(std::string_view key, std::int64_t delta) {
   const std::string* present = find(key);
-  const std::int64_t before = present == nullptr ? 0 : parse_number(key, *present);
+  const std::int64_t before = present == nullptr ? 0 : number_of(key, *present);
   std::int64_t after = 0;
   if (__builtin_add_overflow(before, delta, &after)) {
     refuse("add to key ", quoted(key), ": ", before, " + ", delta,

@@ -90,10 +90,9 @@ void StoreFile::lock(Access access, Deadline deadline) {
       cannot("lock (is its file system mounted without locks?)", error);
     if (error != EAGAIN && error != EACCES && error != EINTR) cannot("lock", error);
     if (until.expired()) {
-      const std::chrono::duration<double> waited = Deadline::Clock::now() - start;
       throw Error(ErrorCode::Timeout,
-                  format("timed out after %.6f s waiting for the lock of the store file ", waited.count()), path_,
-                  "; the process that holds it, maybe this one, is frozen, or its host is");
+                  format("timed out after %.6f s waiting for the lock of the store file ", elapsed_seconds(start)),
+                  path_, "; the process that holds it, maybe this one, is frozen, or its host is");
     }
     if (turn) turn.unlock();
     std::this_thread::sleep_for(pause);

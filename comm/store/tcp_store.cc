@@ -10,13 +10,6 @@
 #include <utility>
 
 namespace tutti::comm {
-namespace {
-
-double seconds_since(Deadline::Clock::time_point start) {
-  return std::chrono::duration<double>(Deadline::Clock::now() - start).count();
-}
-
-}  // namespace
 
 /// A pool of connections: a call takes an idle one, or opens another.
 class TcpStore::Impl {
@@ -88,30 +81,23 @@ class TcpStore::Impl {
 
   [[noreturn]] void throw_no_answer(const StoreRequest& request, Deadline::Clock::time_point start) const {
     throw Error(ErrorCode::Timeout, request_text(request), ": timed out; the store at ", server_,
-                format(" did not answer within %.3f s", seconds_since(start)));
+                format(" did not answer within %.3f s", elapsed_seconds(start)));
   }
 
   StoreResult checked(const StoreRequest& request, StoreReply reply, Deadline::Clock::time_point start) const {
     const std::size_t values = request.op == StoreOp::Get          ? request.body.strings.size()
                                : request.op == StoreOp::CompareSet ? 1
                                                                    : 0;
-    switch (reply.status) {
-      case StoreStatus::Ok:
-        if (reply.strings.size() == values) return reply;
-        throw Error(ErrorCode::Protocol, "the store's reply holds ", reply.strings.size(), " values instead of ",
-                    values);
-      case StoreStatus::Timeout: {
-        const MissingKeys missing{{reply.strings.begin(), reply.strings.end()}, static_cast<std::size_t>(reply.number)};
-        throw Error(ErrorCode::Timeout, missing_keys_text(missing, request.body.strings.size(), seconds_since(start)),
-                    " in the store at ", server_);
-      }
-      case StoreStatus::InvalidArgument:
-      case StoreStatus::Protocol:
-        break;
+    if (reply.status == StoreStatus::Timeout) {
+      const MissingKeys missing{{reply.strings.begin(), reply.strings.end()}, static_cast<std::size_t>(reply.number)};
+      throw Error(ErrorCode::Timeout, missing_keys_text(missing, request.body.strings.size(), elapsed_seconds(start)),
+                  " in the store at ", server_);
     }
-    const auto code = reply.status == StoreStatus::InvalidArgument ? ErrorCode::InvalidArgument : ErrorCode::Protocol;
-    throw Error(code, reply.strings.empty() ? "refused without a reason" : reply.strings[0], " (store at ", server_,
-                ")");
+    if (reply.status != StoreStatus::Ok)
+      throw Error(reply.status == StoreStatus::InvalidArgument ? ErrorCode::InvalidArgument : ErrorCode::Protocol,
+                  reply.strings.empty() ? "refused without a reason" : reply.strings[0], " (store at ", server_, ")");
+    if (reply.strings.size() == values) return reply;
+    throw Error(ErrorCode::Protocol, "the store's reply holds ", reply.strings.size(), " values instead of ", values);
   }
 
   const TcpStoreOptions options_;
