@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <openssl/hmac.h>
 #include <sys/stat.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/format.h>
@@ -8,13 +7,13 @@
 #include <tutti/comm/base/output_file.h>
 #include <tutti/comm/bootstrap/meeting_file.h>
 #include <tutti/comm/transport/shm/join.h>
+#include <tutti/comm/wire/handshake.h>
 #include <tutti/comm/wire/job_secret.h>
 #include <tutti/comm/wire/printable.h>
 #include <tutti/comm/wire/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <ctime>
 #include <filesystem>
@@ -40,14 +39,6 @@ constexpr std::size_t kMostAddresses = 8;
 constexpr std::size_t kLongestName = 120;
 constexpr std::size_t kLongestFile = 16384;
 constexpr char kSameSecret[] = "; all ranks need the same TUTTI_JOB_SECRET, or the same ~/.config/tutti/job_secret";
-
-std::string mac_of(std::string_view text, std::string_view secret) {
-  std::array<unsigned char, kMacDigits / 2> digest;
-  if (HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-           reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data(), nullptr) == nullptr)
-    throw Error(ErrorCode::System, "OpenSSL could not compute HMAC-SHA256");
-  return hex_digits(digest);
-}
 
 /// Field 22 of /proc/<pid>/stat; 0 if there is no such process (or it is a zombie).
 std::uint64_t start_of(long pid) {
@@ -108,7 +99,7 @@ Announcement own_announcement(const World& world, std::vector<std::string> addre
 
 std::string encode_announcement(const Announcement& announcement, std::string_view job_secret) {
   const std::string body = json(announcement).dump();
-  return std::string(kBegin) + mac_of(body, job_secret) + body;
+  return std::string(kBegin) + hex_digits(mac_of(body, job_secret)) + body;
 }
 
 Reading decode_announcement(std::string_view text, std::string_view job_secret, Announcement& result) {
@@ -126,7 +117,8 @@ Reading decode_announcement(std::string_view text, std::string_view job_secret, 
   }
   if (json(result) != read || result.addresses.empty() || result.addresses.size() > kMostAddresses)
     return Reading::Foreign;
-  return text.substr(kBegin.size(), kMacDigits) == mac_of(body, job_secret) ? Reading::Whole : Reading::OtherSecret;
+  return text.substr(kBegin.size(), kMacDigits) == hex_digits(mac_of(body, job_secret)) ? Reading::Whole
+                                                                                        : Reading::OtherSecret;
 }
 
 std::string text_of(const Announcement& announcement) {

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <vector>
 
 namespace tutti::comm {
 namespace {
@@ -77,19 +76,10 @@ void fill_random(std::span<std::byte> to) {
 std::array<std::byte, kMacBytes> proof_of(std::string_view secret, std::string_view label,
                                           std::span<const std::byte, kHelloBytes> hello,
                                           std::span<const std::byte, kNonceBytes> server_nonce) {
-  std::vector<std::byte> message(label.size() + hello.size() + server_nonce.size());
-  std::memcpy(message.data(), label.data(), label.size());
-  std::memcpy(message.data() + label.size(), hello.data(), hello.size());
-  std::memcpy(message.data() + label.size() + hello.size(), server_nonce.data(), server_nonce.size());
-  std::array<std::byte, kMacBytes> mac{};
-  unsigned int mac_bytes = 0;
-  if (HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-           reinterpret_cast<const unsigned char*>(message.data()), message.size(),
-           reinterpret_cast<unsigned char*>(mac.data()), &mac_bytes) == nullptr ||
-      mac_bytes != kMacBytes) {
-    throw Error(ErrorCode::System, "OpenSSL could not compute HMAC-SHA256");
-  }
-  return mac;
+  std::string message(label);
+  message.append(reinterpret_cast<const char*>(hello.data()), hello.size());
+  message.append(reinterpret_cast<const char*>(server_nonce.data()), server_nonce.size());
+  return std::bit_cast<std::array<std::byte, kMacBytes>>(mac_of(message, secret));
 }
 
 std::string name_of(ConnectionKind kind) {
@@ -149,6 +139,14 @@ std::string disagreement(const PeerIdentity& self, const PeerIdentity& peer) {
     return joined("rank ", peer.rank, " does not exist in a world of size ", world_size);
   }
   return {};
+}
+
+std::array<unsigned char, 32> mac_of(std::string_view text, std::string_view secret) {
+  std::array<unsigned char, kMacBytes> mac;
+  if (HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+           reinterpret_cast<const unsigned char*>(text.data()), text.size(), mac.data(), nullptr) == nullptr)
+    throw Error(ErrorCode::System, "OpenSSL could not compute HMAC-SHA256");
+  return mac;
 }
 
 std::uint64_t identity_hash(std::string_view text) {

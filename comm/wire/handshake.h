@@ -48,6 +48,9 @@ std::string disagreement(const PeerIdentity& self, const PeerIdentity& peer);
 /// First 8 bytes of SHA-256, little endian.
 std::uint64_t identity_hash(std::string_view text);
 
+/// HMAC-SHA256. Throws System.
+std::array<unsigned char, 32> mac_of(std::string_view text, std::string_view secret);
+
 inline constexpr std::size_t kHelloBytes = 80;
 inline constexpr std::size_t kChallengeBytes = 64;
 inline constexpr std::size_t kProofBytes = 32;
