@@ -1,6 +1,7 @@
 // Texts put together of their parts. Pure functions.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -21,6 +22,14 @@ std::string joined(const Parts&... parts) {
     }
   };
   (add(parts), ...);
+  return text;
+}
+
+/// The elements, or what `text_of` makes of each, with `between` between two.
+template <typename Range, typename TextOf = std::identity>
+std::string listed(const Range& elements, std::string_view between = ", ", const TextOf& text_of = {}) {
+  std::string text;
+  for (const auto& element : elements) text += joined(text.empty() ? "" : between, std::invoke(text_of, element));
   return text;
 }
 

@@ -1,5 +1,6 @@
 #include <tutti/comm/base/format.h>
 #include <tutti/comm/base/printable_utf8.h>
+#include <tutti/comm/base/text.h>
 #include <tutti/comm/bootstrap/settings.h>
 
 #include <algorithm>
@@ -36,11 +37,8 @@ std::string difference_in(const std::string& name, std::span<const Settings> set
 }  // namespace
 
 std::string to_text(const Settings& settings) {
-  std::string text;
-  for (const Setting& setting : settings)
-    text += (text.empty() ? "" : std::string(1, kBetween)) + printable_utf8(setting.name) + "=" +
-            printable_utf8(setting.value);
-  return text;
+  const auto text_of = [](const Setting& one) { return printable_utf8(one.name) + "=" + printable_utf8(one.value); };
+  return listed(settings, {&kBetween, 1}, text_of);
 }
 
 Settings settings_from(const std::string& text) {

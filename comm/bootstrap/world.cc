@@ -164,9 +164,8 @@ std::string chosen_launcher(const WorldOptions& options, const WorldSettings& se
   std::vector<std::string> known = launcher_names();
   known.insert(known.begin(), {"auto", "none", "env"});
   if (std::find(known.begin(), known.end(), chosen) != known.end()) return chosen;
-  std::string names;
-  for (const std::string& name : known) names += (names.empty() ? "" : ", ") + name;
-  refuse("TUTTI_LAUNCHER (or the option for it) is ", shown_value(chosen), ", which is no launcher; known are ", names);
+  refuse("TUTTI_LAUNCHER (or the option for it) is ", shown_value(chosen), ", which is no launcher; known are ",
+         listed(known));
 }
 
 /// A scheduler's variables are here, but it did not start this process as one of several.

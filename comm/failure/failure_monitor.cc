@@ -126,9 +126,7 @@ std::string FailureMonitor::diagnose(const Fingerprint& operation, std::span<con
     return follow_waits(awaited, *earlier);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::Aborted) throw;
-    std::string text;
-    for (const int rank : awaited) text += (text.empty() ? "" : ", ") + describe_(rank);
-    return text + ": not arrived, and the store cannot be asked why: " + error.what();
+    return listed(awaited, ", ", describe_) + ": not arrived, and the store cannot be asked why: " + error.what();
   }
 }
 
@@ -168,9 +166,8 @@ std::string FailureMonitor::follow_waits(std::span<const int> awaited, const Rep
       chains.push_back(chain + wait);
     }
   }
-  std::string from_here;
-  for (const int rank : awaited) from_here += (from_here.empty() ? "; this one for " : ", ") + describe_(rank);
-  return all_waits + "the ranks wait for each other" + from_here;
+  const std::string here = awaited.empty() ? "" : "; this one for " + listed(awaited, ", ", describe_);
+  return all_waits + "the ranks wait for each other" + here;
 }
 
 }  // namespace tutti::comm

@@ -64,8 +64,7 @@ std::size_t entry_bytes(std::string_view key, std::string_view value) {
 
 /// `"a", "b" and 3 more`.
 std::string quote_keys(const std::vector<std::string_view>& keys, std::size_t total) {
-  std::string text;
-  for (const std::string_view key : keys) text += (text.empty() ? "" : ", ") + quoted(key);
+  std::string text = listed(keys, ", ", quoted);
   if (total > keys.size()) text += " and " + std::to_string(total - keys.size()) + " more";
   return text;
 }

@@ -58,8 +58,7 @@ void StoreService::lose(std::int32_t rank, const std::string& text) {
 }
 
 void StoreService::publish_lost_ranks() {
-  std::string ranks;
-  for (const std::int32_t rank : lost_ranks_) ranks += (ranks.empty() ? "" : " ") + std::to_string(rank);
+  const std::string ranks = listed(lost_ranks_, " ");
   if (ranks.empty()) {
     map_.erase(kLostRanksKey);
   } else {

@@ -88,12 +88,10 @@ bool is_link_local(const std::string& address) {
 }
 
 std::string listing(const std::vector<InterfaceAddress>& interfaces) {
-  std::string text;
-  for (const InterfaceAddress& one : interfaces) {
-    text += (text.empty() ? "" : ", ") + one.interface + " " + one.address + "/" + std::to_string(one.prefix);
-    if (!one.up) text += " (down)";
-  }
-  return text.empty() ? "none" : text;
+  const auto text_of = [](const InterfaceAddress& one) {
+    return joined(one.interface, " ", one.address, "/", one.prefix, one.up ? "" : " (down)");
+  };
+  return interfaces.empty() ? "none" : listed(interfaces, ", ", text_of);
 }
 
 /// Whether an address that nothing asked for is published: other hosts may reach it, and have another one there.
@@ -256,10 +254,8 @@ AddressChoice choose_addresses(const AddressQuestion& question) {
 }
 
 std::string AddressChoice::text() const {
-  std::string text;
-  for (const ChosenAddress& one : chosen)
-    text += (text.empty() ? "" : ", ") + one.address + " (" + one.interface + ": " + one.why + ")";
-  return text;
+  return listed(chosen, ", ",
+                [](const auto& one) { return joined(one.address, " (", one.interface, ": ", one.why, ")"); });
 }
 
 }  // namespace tutti::comm

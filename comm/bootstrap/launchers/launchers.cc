@@ -97,11 +97,7 @@ std::optional<int> number_of(const Names& names, int least, const Environment& e
                       "; if no launcher set it, unset it or set TUTTI_LAUNCHER=none");
 }
 
-std::string alternatives(const Names& names) {
-  std::string text;
-  for (const char* name : names) text += (text.empty() ? "" : " or ") + std::string(name);
-  return text;
-}
+std::string alternatives(const Names& names) { return listed(names, " or "); }
 
 /// "SLURM_PROCID=3, SLURM_LOCALID=1" of those that are set.
 std::string listing(const Names& names, const Environment& environment) {
