@@ -226,9 +226,6 @@ Socket connect_to_store(const TcpStoreOptions& options, Deadline deadline, bool 
   }
 }
 
-StoreClient::StoreClient(const TcpStoreOptions& options, Deadline deadline, bool was_there)
-    : StoreClient(host_and_port(options.host, options.port), connect_to_store(options, deadline, was_there)) {}
-
 StoreClient::StoreClient(std::string server, Socket connected)
     : server_(std::move(server)), socket_(std::move(connected)), in_(kSmallBuffer) {}
 
@@ -237,7 +234,8 @@ void StoreClient::lost(const std::string& why) const {
 }
 
 std::optional<StoreReply> StoreClient::call(StoreOp op, const StoreBody& body, Deadline deadline) {
-  if (!flush(deadline)) return std::nullopt;  // an earlier call's bytes are still stuck; ours were not added
+  while (!send_some())  // an earlier call's bytes; ours are not added while they are stuck
+    if (!poll_until(socket_.get(), POLLOUT, deadline)) return std::nullopt;
   const std::uint32_t id = ++last_id_;
   append_store_message(out_, static_cast<std::uint8_t>(op), id, body);
   auto reply = await_reply(id, deadline);
@@ -265,13 +263,6 @@ void StoreClient::say_goodbye() noexcept {
   } catch (const std::exception&) {
     // The server is gone, or memory is short: the goodbye is lost.
   }
-}
-
-bool StoreClient::flush(Deadline until) {
-  while (!send_some()) {
-    if (!poll_until(socket_.get(), POLLOUT, until)) return false;
-  }
-  return true;
 }
 
 /// True when nothing is left to send.

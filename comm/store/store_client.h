@@ -28,10 +28,7 @@ struct StoreReply : StoreResult {
 
 class StoreClient {
  public:
-  /// Throws as connect_to_store.
-  StoreClient(const TcpStoreOptions& options, Deadline deadline, bool was_there = false);
-
-  /// Over a connection that has been opened and authenticated, and does not block; `server` names it in texts.
+  /// `connected`: as connect_to_store() returns it; `server` ("host:port") names it in texts.
   StoreClient(std::string server, Socket connected);
 
   /// Sends one request and waits for its reply; nothing if none has come by `deadline`. A Get or Wait is then told to
@@ -42,13 +39,11 @@ class StoreClient {
   /// Tells the server, as far as that goes without waiting, that we leave on purpose.
   void say_goodbye() noexcept;
 
-  const std::string& server() const { return server_; }  // "host:port", as asked for
   std::string local_host() const { return local_endpoint(socket_.get()).host(); }
   std::string remote_host() const { return remote_endpoint(socket_.get()).host(); }
 
  private:
   std::optional<StoreReply> await_reply(std::uint32_t id, Deadline until);
-  bool flush(Deadline until);
   bool send_some();
   bool receive_some();
   std::optional<StoreReply> take_reply(std::uint32_t id);

@@ -14,9 +14,9 @@ namespace tutti::comm {
 /// A pool of connections: a call takes an idle one, or opens another.
 class TcpStore::Impl {
  public:
-  Impl(const TcpStoreOptions& options, Deadline deadline) : options_(options), owner_pid_(::getpid()) {
-    idle_.push_back(std::make_unique<StoreClient>(options_, deadline));
-    server_ = idle_.front()->server();
+  Impl(const TcpStoreOptions& options, Deadline deadline)
+      : options_(options), owner_pid_(::getpid()), server_(host_and_port(options.host, options.port)) {
+    idle_.push_back(std::make_unique<StoreClient>(server_, connect_to_store(options_, deadline)));
     local_address_ = idle_.front()->local_host();
     server_address_ = idle_.front()->remote_host();
   }
@@ -59,7 +59,7 @@ class TcpStore::Impl {
       }
     }
     try {
-      return std::make_unique<StoreClient>(options_, deadline, true);
+      return std::make_unique<StoreClient>(server_, connect_to_store(options_, deadline, true));
     } catch (const Error& error) {
       fail(request, error);
     }
@@ -102,7 +102,7 @@ class TcpStore::Impl {
 
   const TcpStoreOptions options_;
   const pid_t owner_pid_;
-  std::string server_;
+  const std::string server_;
   std::string local_address_;
   std::string server_address_;
 
