@@ -3,21 +3,13 @@
 #pragma once
 
 #include <charconv>
-#include <locale>
 #include <optional>
 #include <span>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace tutti::comm {
-
-/// A stream into a text.
-class TextStream : public std::ostringstream {
- public:
-  TextStream() { imbue(std::locale::classic()); }
-};
 
 /// As printf, but with the C locale's numbers.
 [[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...);

@@ -118,12 +118,10 @@ void collect_missing(Store& store, std::span<const std::string> keys, int first,
   for (std::size_t i = 0; i < std::min(missing.size(), kMissingRanksShown); ++i)
     names += (names.empty() ? "" : ", ") + std::to_string(missing[i]);
   if (missing.size() > kMissingRanksShown) names += ", ...";
-  TextStream text;
-  text << rank_text(world) << ": group '" << group << "' did not form within "
-       << std::chrono::duration<double>(timeout).count() << " s: no sign of rank(s) " << names << " at " << place.where
-       << "; were they started, with this "
-       << (world.store_file.empty() ? "address and job secret?" : "file and job id?");
-  throw Error(ErrorCode::Timeout, text.str());
+  const std::string limit = format("%g s", std::chrono::duration<double>(timeout).count());
+  throw Error(ErrorCode::Timeout, rank_text(world), ": group '", group, "' did not form within ", limit,
+              ": no sign of rank(s) ", names, " at ", place.where, "; were they started, with this ",
+              world.store_file.empty() ? "address and job secret?" : "file and job id?");
 }
 
 /// Throws PeerLost if the store knows a rank to be gone, and it has not just come back.

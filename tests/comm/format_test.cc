@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <tutti/comm/base/format.h>
 #include <tutti/comm/base/terminal.h>
+#include <tutti/comm/base/text.h>
 #include <tutti/comm/bootstrap/meeting_file.h>
 #include <tutti/comm/trace.h>
 #include <tutti/tests/support/expect_text.h>
@@ -52,11 +53,10 @@ TEST(Format, WholeNumbersDoNotDependOnTheGlobalLocaleOfStreams) {
   announcement.pid = 1234567;
   announcement.port = 51234;
   const std::string text = encode_announcement(announcement, "secret");
-  TextStream stream;
-  stream << 1234567;
+  const std::string number = joined(1234567);
   std::locale::global(before);
   test::expect_parts(text, {R"("pid":1234567)", R"("port":51234)"});
-  EXPECT_EQ(stream.str(), "1234567");
+  EXPECT_EQ(number, "1234567");
 }
 
 TEST(Format, PartsAndWholeNumbersAreTheWholeText) {

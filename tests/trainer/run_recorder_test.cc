@@ -10,6 +10,7 @@
 #include <tutti/trainer/report/tensorboard_events.h>
 
 #include <cstring>
+#include <sstream>
 #include <thread>
 
 namespace tutti::trainer {
