@@ -83,8 +83,6 @@ tutti_result result_of_exception(const char* function, GroupFate* fate) noexcept
   }
 }
 
-const char* last_text() noexcept { return latest_text; }
-
 void require(const void* pointer, const char* what) {
   if (!pointer) refuse(what, " is NULL");
 }
@@ -154,7 +152,7 @@ using namespace tutti::comm::c;
 
 int tutti_abi_version(void) { return TUTTI_C_ABI_VERSION; }
 const char* tutti_version(void) { return TUTTI_VERSION; }
-const char* tutti_last_error(void) { return last_text(); }
+const char* tutti_last_error(void) { return latest_text; }
 
 const char* tutti_result_name(tutti_result result) {
   static constexpr const char* kNames[] = {"TUTTI_OK",           "TUTTI_INVALID_ARGUMENT", "TUTTI_TIMEOUT",

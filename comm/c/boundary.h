@@ -21,9 +21,6 @@ namespace tutti::comm::c {
 /// code. A failure that is a group's is noted in `fate`, which may be null.
 tutti_result result_of_exception(const char* function, GroupFate* fate) noexcept;
 
-/// What tutti_last_error() returns.
-const char* last_text() noexcept;
-
 /// Throws InvalidArgument on a thread that is in a function given to tutti_op_create(): the group's operation calls it.
 void refuse_within_operator();
 
