@@ -101,7 +101,7 @@ void StoreConnection::proceed() {
 
 void StoreConnection::show_out(const std::string& why) {
   const std::string sent = unread().empty() ? "" : "; it sent " + quote_bytes(unread());
-  loop_.strangers().tell(loop_.name() + ": closed " + address_ + ": " + why + sent, Clock::now());
+  loop_.strangers().tell("closed " + address_ + ": " + why + sent);
   close();
 }
 

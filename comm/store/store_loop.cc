@@ -78,7 +78,7 @@ void StoreLoop::accept_all() {
       try {
         welcome(std::move(accepted), peer);
       } catch (const std::exception& failed) {
-        strangers_.tell(options_.name + ": a connection was not taken: " + failed.what(), Clock::now());
+        strangers_.tell(std::string("a connection was not taken: ") + failed.what());
       }
     } else if (error_number == EAGAIN || error_number == EWOULDBLOCK) {
       break;

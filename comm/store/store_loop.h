@@ -52,7 +52,6 @@ class StoreLoop {
   void stop();
 
   std::uint16_t port() const { return port_; }
-  const std::string& name() const { return options_.name; }
   template <typename F>
   void post(F&& action) {
     asio::post(context_, std::forward<F>(action));

@@ -15,8 +15,6 @@
 namespace tutti::comm {
 namespace {
 
-using Clock = StrangerLog::Clock;
-
 // Descriptors of a server besides its clients': listener, event loop, and what its process opens meanwhile.
 constexpr std::size_t kOwnDescriptors = 16;
 
@@ -103,11 +101,9 @@ class TcpStoreServer::Impl {
     void log_leaver(const StoreConnection& connection, const std::string& how) {
       StrangerLog& strangers = server_.loop_.strangers();
       if (state_ == State::Hello) {
-        strangers.tell_of_leaver(connection.address() + " left before it had said hello", connection.unread(),
-                                 Clock::now());
+        strangers.tell_of_leaver(connection.address() + " left before it had said hello", connection.unread());
       } else if (state_ == State::Proof) {
-        strangers.tell_of_leaver(name(connection) + " left before it had proved the job secret", connection.unread(),
-                                 Clock::now());
+        strangers.tell_of_leaver(name(connection) + " left before it had proved the job secret", connection.unread());
       } else if (state_ == State::Requests && !server_.service_.said_goodbye(connection.id())) {
         log(LogLevel::Info, "store: lost ", name(connection), ": ", how);
       }
@@ -135,8 +131,7 @@ class TcpStoreServer::Impl {
       } else {
         state_ = State::Refused;
         connection.close_after_replies();
-        server_.loop_.strangers().tell("store: refused " + connection.address() + ": " + handshake_.refusal(),
-                                       Clock::now());
+        server_.loop_.strangers().tell("refused " + connection.address() + ": " + handshake_.refusal());
       }
       connection.send(std::string(reinterpret_cast<const char*>(verdict.data()), verdict.size()));
     }
@@ -163,7 +158,7 @@ class TcpStoreServer::Impl {
       state_ = State::Refused;
       connection.close_after_replies();
       connection.send(encoded_reply(header, StoreStatus::InvalidArgument, {0, {text}}));
-      server_.loop_.strangers().tell("store: refused " + connection.address() + ": " + text, Clock::now());
+      server_.loop_.strangers().tell("refused " + connection.address() + ": " + text);
     }
 
     Impl& server_;

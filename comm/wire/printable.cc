@@ -48,14 +48,14 @@ void StrangerLog::tell(const std::string& line, Clock::time_point now) {
   }
   ++lines_;
   const bool last = lines_ == kLinesPerPeriod;
-  log(LogLevel::Warn, line, last ? "; the next ones are only counted for a while" : "");
+  log(LogLevel::Warn, prefix_, line, last ? "; the next ones are only counted for a while" : "");
 }
 
-void StrangerLog::tell_of_leaver(const std::string& line, std::span<const std::byte> sent, Clock::time_point now) {
+void StrangerLog::tell_of_leaver(const std::string& line, std::span<const std::byte> sent) {
   if (sent.empty()) {
     log(LogLevel::Info, prefix_, line);
   } else {
-    tell(prefix_ + line + "; it sent " + quote_bytes(sent), now);
+    tell(line + "; it sent " + quote_bytes(sent));
   }
 }
 

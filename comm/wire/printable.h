@@ -28,14 +28,14 @@ class StrangerLog {
   static constexpr int kLinesPerPeriod = 100;
   static constexpr std::chrono::seconds kPeriod{10};
 
-  /// `prefix` begins its own lines, and those of leavers: "store: ".
+  /// `prefix` begins its lines: "store: ".
   explicit StrangerLog(std::string prefix = "store: ") : prefix_(std::move(prefix)) {}
 
-  void tell(const std::string& line, Clock::time_point now);
+  void tell(const std::string& line, Clock::time_point now = Clock::now());
 
   /// Of one that closed before its handshake was done. A rank that has just ended, and a prober, close without a word,
   /// which is logged at level Info: another secret shows in a proof that is wrong.
-  void tell_of_leaver(const std::string& line, std::span<const std::byte> sent, Clock::time_point now);
+  void tell_of_leaver(const std::string& line, std::span<const std::byte> sent);
 
  private:
   const std::string prefix_;
