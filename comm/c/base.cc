@@ -164,10 +164,7 @@ const char* tutti_result_name(tutti_result result) {
 }
 
 tutti_result tutti_size_of(tutti_dtype dtype, size_t* nbytes) {
-  return guarded("tutti_size_of", [&] {
-    require(nbytes, "nbytes");
-    *nbytes = size_of(dtype_of(dtype));
-  });
+  return give("tutti_size_of", nbytes, "nbytes", [&] { return size_of(dtype_of(dtype)); });
 }
 
 tutti_result tutti_op_create(const char* name, tutti_combine combine, void* context, int commutative, tutti_op* op) {

@@ -38,6 +38,15 @@ tutti_result guarded(const char* function, Body&& body) noexcept {
   }
 }
 
+/// The same for a function that gives one value: what `body` returns goes to `*target`, the argument called `what`.
+template <typename Target, typename Body>
+tutti_result give(const char* function, Target* target, const char* what, Body&& body) noexcept {
+  return guarded(function, [&] {
+    require(target, what);
+    *target = std::forward<Body>(body)();
+  });
+}
+
 /// The same for what may fail a group: `body` says which one's fate that is. Refused within an operator.
 template <typename Body>
 tutti_result with_fate(const char* function, Body&& body) noexcept {

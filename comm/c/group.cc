@@ -38,17 +38,12 @@ void hand_out_completion(Work& work, std::chrono::milliseconds limit, int* compl
 }  // namespace
 
 tutti_result tutti_rank(tutti_group* group, int* rank) {
-  return guarded("tutti_rank", [&] {
-    require(rank, "rank");
-    *rank = find<GroupObject>(group)->group->rank();
-  });
+  return give("tutti_rank", rank, "rank", [&] { return find<GroupObject>(group)->group->rank(); });
 }
 
 tutti_result tutti_world_size(tutti_group* group, int* world_size) {
-  return guarded("tutti_world_size", [&] {
-    require(world_size, "world_size");
-    *world_size = find<GroupObject>(group)->group->world_size();
-  });
+  return give("tutti_world_size", world_size, "world_size",
+              [&] { return find<GroupObject>(group)->group->world_size(); });
 }
 
 tutti_result tutti_world_ranks(tutti_group* group, int* ranks, size_t capacity) {
@@ -62,10 +57,7 @@ tutti_result tutti_world_ranks(tutti_group* group, int* ranks, size_t capacity) 
 }
 
 tutti_result tutti_group_error(tutti_group* group, const char** text) {
-  return guarded("tutti_group_error", [&] {
-    require(text, "text");
-    *text = find<GroupObject>(group)->fate->first_failure();
-  });
+  return give("tutti_group_error", text, "text", [&] { return find<GroupObject>(group)->fate->first_failure(); });
 }
 
 tutti_result tutti_recent_operations(tutti_group* group, char* text, size_t capacity, size_t* length) {
@@ -90,13 +82,12 @@ tutti_result tutti_abort(tutti_group* group, const char* reason) {
 }
 
 tutti_result tutti_allocate(tutti_group* group, size_t nbytes, tutti_buffer** buffer) {
-  return guarded("tutti_allocate", [&] {
-    require(buffer, "buffer");
+  return give("tutti_allocate", buffer, "buffer", [&] {
     const auto most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
     if (nbytes > most) refuse("nbytes is ", nbytes, ", more than there is memory for");
     auto made = std::make_shared<BufferObject>();
     made->buffer = find<GroupObject>(group)->group->allocate(nbytes);
-    *buffer = static_cast<tutti_buffer*>(add_handle(HandleKind::Buffer, std::move(made)));
+    return static_cast<tutti_buffer*>(add_handle(HandleKind::Buffer, std::move(made)));
   });
 }
 
@@ -136,10 +127,7 @@ tutti_result tutti_work_test(tutti_work* work, int* completed) {
 }
 
 tutti_result tutti_work_source(tutti_work* work, int* source) {
-  return guarded("tutti_work_source", [&] {
-    require(source, "source");
-    *source = find<WorkObject>(work)->work.source_rank();
-  });
+  return give("tutti_work_source", source, "source", [&] { return find<WorkObject>(work)->work.source_rank(); });
 }
 
 tutti_result tutti_work_on_completion(tutti_work* work, void (*callback)(void* context), void* context) {

@@ -91,11 +91,10 @@ tutti_result tutti_world_options_init(tutti_world_options* options, size_t struc
 }
 
 tutti_result tutti_world_detect(const tutti_world_options* options, tutti_world** world) {
-  return guarded("tutti_world_detect", [&] {
-    require(world, "world");
+  return give("tutti_world_detect", world, "world", [&] {
     auto found = std::make_shared<WorldObject>();
     found->world = detected(options);
-    *world = static_cast<tutti_world*>(add_handle(HandleKind::World, std::move(found)));
+    return static_cast<tutti_world*>(add_handle(HandleKind::World, std::move(found)));
   });
 }
 
@@ -133,12 +132,11 @@ tutti_result tutti_group_options_init(tutti_group_options* options, size_t struc
 }
 
 tutti_result tutti_connect(tutti_world* world, const tutti_group_options* options, tutti_group** group) {
-  return guarded("tutti_connect", [&] {
+  return give("tutti_connect", group, "group", [&] {
     refuse_within_operator();
-    require(group, "group");
     ProcessGroupOptions wanted = group_options(options);
     const World place = world ? find<WorldObject>(world)->world : detected(nullptr);
-    *group = handle_of(ProcessGroup::connect(place, std::move(wanted)));
+    return handle_of(ProcessGroup::connect(place, std::move(wanted)));
   });
 }
 
