@@ -55,8 +55,6 @@ std::vector<WorkerReason> reasons_at(Store& control, const std::string& key, Dea
   return result;
 }
 
-std::optional<int> newest_in(Store& control, Deadline deadline) { return number_at(control, kNewestKey, deadline); }
-
 }  // namespace
 
 std::string WorkerId::text() const { return joined(node, ".", slot, ".", incarnation); }
@@ -111,7 +109,7 @@ std::optional<World> place_in(const Generation& generation, const std::string& w
 }
 
 void publish_generation(Store& control, const Generation& generation, Deadline deadline) {
-  const std::optional<int> newest = newest_in(control, deadline);
+  const std::optional<int> newest = number_at(control, kNewestKey, deadline);
   if (newest && *newest >= generation.number) {
     refuse("generation ", generation.number, " cannot follow generation ", *newest);
   }
@@ -171,7 +169,7 @@ std::unique_ptr<GenerationMember> GenerationMember::from_environment(Deadline de
 World GenerationMember::next(Deadline deadline) {
   for (;;) {
     control_->get(generation_key(present_.number + 1), deadline);
-    const int newest = newest_in(*control_, deadline).value();  // published together with its record
+    const int newest = number_at(*control_, kNewestKey, deadline).value();  // published together with its record
     present_ = generation_from_text(control_->get(generation_key(newest), deadline));
     auto world = place_in(present_, worker_, job_secret_);
     if (world && world->master_addr.empty()) world->master_addr = control_host_;

@@ -138,21 +138,13 @@ std::optional<MeetingFile::Found> MeetingFile::look() const {
   if (!content) return std::nullopt;
   Found found;
   found.reading = decode_announcement(*content, secret_, found.announcement);
-  switch (found.reading) {
-    case Reading::Foreign:
-      throw Error(ErrorCode::Protocol, "the ranks are to meet in ", path_,
-                  ", but that file holds something else: ", quote_bytes(std::as_bytes(std::span(*content))),
-                  "; remove it, or name another folder by TUTTI_MEET_DIR");
-    case Reading::HalfWritten:
-      found.state = "it is half written";
-      break;
-    case Reading::OtherSecret:
-      found.state = "it was written with another job secret, by " + text_of(found.announcement) + kSameSecret;
-      break;
-    case Reading::Whole:
-      found.state = text_of(found.announcement);
-      break;
-  }
+  if (found.reading == Reading::Foreign)
+    throw Error(ErrorCode::Protocol, "the ranks are to meet in ", path_,
+                ", but that file holds something else: ", quote_bytes(std::as_bytes(std::span(*content))),
+                "; remove it, or name another folder by TUTTI_MEET_DIR");
+  found.state = found.reading == Reading::HalfWritten ? "it is half written" : text_of(found.announcement);
+  if (found.reading == Reading::OtherSecret)
+    found.state = "it was written with another job secret, by " + found.state + kSameSecret;
   return found;
 }
 

@@ -83,10 +83,9 @@ std::string program_name(const fs::path& process) {
 
 Socket listen_on(const std::string& bind_address, std::uint16_t port) {
   const bool everywhere = bind_address.empty() || bind_address == "::";
-  const std::string where = host_and_port(everywhere ? "::" : bind_address, port);
+  const std::string address = everywhere ? "::" : bind_address;
   std::string resolve_error;
-  std::vector<Endpoint> candidates =
-      resolve(everywhere ? "::" : bind_address, port, ResolveFor::Binding, resolve_error);
+  std::vector<Endpoint> candidates = resolve(address, port, ResolveFor::Binding, resolve_error);
   if (everywhere) {  // a host without IPv6 still has all its IPv4 interfaces
     for (const Endpoint& v4 : resolve("0.0.0.0", port, ResolveFor::Binding, resolve_error)) candidates.push_back(v4);
   }
@@ -102,7 +101,7 @@ Socket listen_on(const std::string& bind_address, std::uint16_t port) {
     // Only a missing address family makes the next address as good; a taken port must not move us elsewhere.
     if (error_number != EAFNOSUPPORT && error_number != EADDRNOTAVAIL) break;
   }
-  cannot_listen(where, port, first_error);
+  cannot_listen(host_and_port(address, port), port, first_error);
 }
 
 std::string port_holder(std::uint16_t port) {
