@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <string>
 
 namespace tutti::comm {
 namespace {

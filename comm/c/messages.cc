@@ -2,8 +2,6 @@
 #include <tutti/comm/c/boundary.h>
 #include <tutti/comm/c/tutti.h>
 
-#include <algorithm>
-
 using namespace tutti::comm;
 using namespace tutti::comm::c;
 

@@ -18,7 +18,6 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <optional>
 
 namespace tutti::comm {
 namespace {

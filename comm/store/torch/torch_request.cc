@@ -3,7 +3,6 @@
 #include <tutti/comm/store/torch/torch_request.h>
 #include <tutti/comm/wire/printable.h>
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
