@@ -118,15 +118,15 @@ Schedule between_root_and_leaves(const Problem& problem, bool gathers) {
 }  // namespace
 
 Schedule binomial_broadcast(const Problem& problem) {
-  return broadcast_along(neighbours(problem, problem.root), problem, "binomial");
+  return broadcast_along({neighbours(problem, problem.root)}, problem, "binomial");
 }
 
 Schedule binomial_reduce(const Problem& problem) {
-  return reduce_along(neighbours(problem, problem.root), problem, "binomial");
+  return reduce_along({neighbours(problem, problem.root)}, problem, "binomial");
 }
 
 Schedule binomial_all_reduce(const Problem& problem) {
-  return all_reduce_along(neighbours(problem, 0), problem, "binomial");
+  return all_reduce_along({neighbours(problem, 0)}, problem, "binomial");
 }
 
 Schedule binomial_gather(const Problem& problem) { return between_root_and_leaves(problem, true); }

@@ -32,7 +32,7 @@ Tree row_of(const Problem& problem) {
 
 }  // namespace
 
-Schedule chain_broadcast(const Problem& problem) { return broadcast_along(row_of(problem), problem, "chain"); }
-Schedule chain_reduce(const Problem& problem) { return reduce_along(row_of(problem), problem, "chain"); }
+Schedule chain_broadcast(const Problem& problem) { return broadcast_along({row_of(problem)}, problem, "chain"); }
+Schedule chain_reduce(const Problem& problem) { return reduce_along({row_of(problem)}, problem, "chain"); }
 
 }  // namespace tutti::comm::algorithms

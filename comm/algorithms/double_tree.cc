@@ -10,8 +10,8 @@
 // the lower child covers the roles just below i, the higher child those just above. In the second tree role i takes the
 // place of m + 1 - i if m is even, and of i - 1 (1 of m) if m is odd; so only role 0 has children in both.
 //
-// all_reduce is a reduce to rank 0 and a broadcast from there. The sum of a segment comes back some 2 lg p segments
-// after it went up; the steps stand in that order, because messages of one pair of ranks keep theirs.
+// all_reduce is a reduce to rank 0 and a broadcast from there. The sum of a segment comes back some 2 lg p segments of
+// its tree after it went up; the steps stand in that order.
 //
 // Steps:          about 2 lg p + 2.5k of n/2k elements, k segments of each half (reduce: 3k; all_reduce: 4 lg p + 5.5k)
 // Bytes sent:     broadcast, reduce: n elements a rank at most; all_reduce: 2n at most
@@ -62,85 +62,36 @@ int from_second(int place, int last) {
   return place == last ? 1 : place + 1;
 }
 
-/// This rank's.
-Tree tree_of(const Problem& problem, int root, int tree) {
+/// This rank's places in both.
+std::vector<Tree> trees_of(const Problem& problem, int root) {
   const int p = problem.world_size;
   const int last = p - 1;
   const int role = (problem.rank - root + p) % p;
-  const RolePlace place = place_of_role(tree == 0 ? role : to_second(role, last), last);
-  const auto rank_of = [&](int other) { return (root + (tree == 0 ? other : from_second(other, last))) % p; };
-  Tree result;
-  if (place.parent >= 0) result.parent = rank_of(place.parent);
-  if (place.lower >= 0) result.children.push_back({rank_of(place.lower), true});
-  if (place.higher >= 0) result.children.push_back({rank_of(place.higher), false});
-  return result;
-}
-
-/// Both trees, and the segments of the half that each carries.
-struct Trees {
-  Trees(const Problem& problem, int root) {
-    for (int tree = 0; tree < 2; ++tree) {
-      places[tree] = tree_of(problem, root, tree);
-      parts[tree] = segments(chunk_of(problem.count, 2, tree), problem.segment_count);
-    }
+  std::vector<Tree> trees(2);
+  for (const bool second : {false, true}) {
+    const RolePlace place = place_of_role(second ? to_second(role, last) : role, last);
+    const auto rank_of = [&](int other) { return (root + (second ? from_second(other, last) : other)) % p; };
+    Tree& tree = trees[second];
+    if (place.parent >= 0) tree.parent = rank_of(place.parent);
+    if (place.lower >= 0) tree.children.push_back({rank_of(place.lower), true});
+    if (place.higher >= 0) tree.children.push_back({rank_of(place.higher), false});
   }
-  std::size_t most_parts() const { return std::max(parts[0].size(), parts[1].size()); }
-
-  Tree places[2];
-  std::vector<Range> parts[2];
-};
+  return trees;
+}
 
 }  // namespace
 
 Schedule double_tree_broadcast(const Problem& problem) {
-  Builder b("double_tree");
-  const Trees trees(problem, problem.root);
-  for (std::size_t s = 0; s < trees.most_parts(); ++s) {
-    for (int tree = 0; tree < 2; ++tree) {
-      if (s < trees.parts[tree].size()) down(b, trees.places[tree], out(trees.parts[tree][s]), {});
-    }
-  }
-  return b.finish();
+  return broadcast_along(trees_of(problem, problem.root), problem, "double_tree");
 }
 
 Schedule double_tree_reduce(const Problem& problem) {
-  Builder b("double_tree");
-  const Trees trees(problem, problem.root);
-  const bool is_root = problem.rank == problem.root;
-  std::size_t scratch_count = 0;
-  for (std::size_t s = 0; s < trees.most_parts(); ++s) {
-    for (int tree = 0; tree < 2; ++tree) {
-      if (s >= trees.parts[tree].size()) continue;
-      const Range part = trees.parts[tree][s];
-      const Tree& place = trees.places[tree];
-      if (!is_root && place.children.empty()) {
-        b.send(place.parent, in(part));
-        continue;
-      }
-      // Only the root has children in both trees, so one half of a vector is all that Scratch has to hold.
-      const Range own{part.offset - trees.parts[tree][0].offset, part.count};
-      const Slice sum = is_root ? out(part) : scratch(own);
-      if (!is_root) scratch_count = own.offset + own.count;
-      up(b, place, sum, {b.copy(sum, in(part))});
-    }
-  }
-  return b.finish(scratch_count);
+  return reduce_along(trees_of(problem, problem.root), problem, "double_tree");
 }
 
 Schedule double_tree_all_reduce(const Problem& problem) {
-  Builder b("double_tree");
-  const Trees trees(problem, 0);
-  const std::size_t lag = 2 * static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(problem.world_size - 1)));
-  std::vector<Builder::After> summed[2];
-  for (std::size_t s = 0; s < trees.most_parts() + lag; ++s) {
-    for (int tree = 0; tree < 2; ++tree) {
-      const auto& parts = trees.parts[tree];
-      if (s < parts.size()) summed[tree].push_back(up(b, trees.places[tree], out(parts[s]), {}));
-      if (s < lag || s - lag >= parts.size()) continue;
-      down(b, trees.places[tree], out(parts[s - lag]), summed[tree][s - lag]);
-    }
-  }
-  return b.finish();
+  const auto lag = 4 * static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(problem.world_size - 1)));
+  return all_reduce_along(trees_of(problem, 0), problem, "double_tree", lag);
 }
 
 }  // namespace tutti::comm::algorithms

@@ -32,8 +32,6 @@
 namespace tutti::comm::algorithms {
 namespace {
 
-using Index = Builder::Index;
-
 int wrap(int rank, int world_size) { return ((rank % world_size) + world_size) % world_size; }
 
 }  // namespace
@@ -46,33 +44,16 @@ Schedule ring_all_reduce(const Problem& problem) {
   const auto chunk = [&](int index) {
     return segments(chunk_of(problem.count, p, wrap(index, p)), problem.segment_count);
   };
-  std::vector<std::vector<Index>> sent;  // [t]: the sends of reduce-scatter hop t, one a segment
-  std::vector<Index> arrived;            // the receives of the last hop: what the next hop forwards
-
-  for (int t = 0; t < p - 1; ++t) {
-    const auto outgoing = chunk(problem.rank - 1 - t);
-    const auto incoming = chunk(problem.rank - 2 - t);
-    std::vector<Index> sends, receives;
-    for (std::size_t s = 0; s < std::max(outgoing.size(), incoming.size()); ++s) {
-      if (s < outgoing.size()) {
-        sends.push_back(b.send(right, out(outgoing[s]), t == 0 ? Builder::After{} : Builder::After{arrived[s]}));
-      }
-      if (s < incoming.size()) receives.push_back(b.recv_reduce(left, out(incoming[s]), true));
+  if (p == 1) return b.finish();
+  Fills sent;  // what the finished chunks overwrite
+  for (const Range& part : chunk(problem.rank - 1)) sent.add(part, b.send(right, out(part)));
+  const int hops = 2 * (p - 1);
+  for (int t = 0; t < hops; ++t) {
+    for (const Range& part : chunk(problem.rank - 2 - t)) {
+      const bool adds = t < p - 1;
+      const auto arrived = adds ? b.recv_reduce(left, out(part), true) : b.recv(left, out(part), sent.touching(part));
+      if (t < hops - 1) sent.add(part, b.send(right, out(part), {arrived}));
     }
-    sent.push_back(std::move(sends));
-    arrived = std::move(receives);
-  }
-  for (int t = 0; t < p - 1; ++t) {
-    const auto outgoing = chunk(problem.rank - t);
-    const auto incoming = chunk(problem.rank - 1 - t);  // the chunk that reduce-scatter hop t sent away
-    std::vector<Index> receives;
-    for (std::size_t s = 0; s < std::max(outgoing.size(), incoming.size()); ++s) {
-      if (s < outgoing.size()) b.send(right, out(outgoing[s]), {arrived[s]});
-      if (s < incoming.size()) {
-        receives.push_back(b.recv(left, out(incoming[s]), {sent[static_cast<std::size_t>(t)][s]}));
-      }
-    }
-    arrived = std::move(receives);
   }
   return b.finish();
 }
@@ -83,17 +64,12 @@ Schedule ring_all_gather(const Problem& problem) {
   const int right = wrap(problem.rank + 1, p);
   const int left = wrap(problem.rank - 1, p);
   const auto own = own_parts(problem);
-  std::vector<Index> arrived;  // the block that the next hop passes on, by segments
-  for (int t = 0; t < p - 1; ++t) {
-    const auto outgoing = block_parts(problem, wrap(problem.rank - t, p));
-    const auto incoming = block_parts(problem, wrap(problem.rank - 1 - t, p));
-    std::vector<Index> receives;
-    for (std::size_t s = 0; s < std::max(outgoing.size(), incoming.size()); ++s) {
-      if (s < outgoing.size() && t == 0) b.send(right, in(own[s]));
-      if (s < outgoing.size() && t > 0) b.send(right, out(outgoing[s]), {arrived[s]});
-      if (s < incoming.size()) receives.push_back(b.recv(left, out(incoming[s])));
+  for (std::size_t s = 0; p > 1 && s < own.size(); ++s) b.send(right, in(own[s]));
+  for (int t = 1; t < p; ++t) {
+    for (const Range& part : block_parts(problem, wrap(problem.rank - t, p))) {
+      const auto arrived = b.recv(left, out(part));
+      if (t < p - 1) b.send(right, out(part), {arrived});
     }
-    arrived = std::move(receives);
   }
   const auto home = block_parts(problem, problem.rank);
   for (std::size_t s = 0; s < own.size(); ++s) b.copy(out(home[s]), in(own[s]));

@@ -1,5 +1,8 @@
-// Tree: one rank's neighbours in a tree, and what passes up and down along it, segment by segment. Internal to
-// comm/algorithms.
+// Tree: one rank's neighbours in a tree, and what passes up and down along one or several, segment by segment. Internal
+// to comm/algorithms.
+//
+// Several trees carry an equal part of the vector each; their segments take turns. Of these trees a rank that is not
+// the root has children in one only, so the part of one is all that Scratch has to hold.
 #pragma once
 
 #include <tutti/comm/algorithms/builder.h>
@@ -31,33 +34,58 @@ inline void down(Builder& b, const Tree& tree, Slice part, Builder::After ready)
   for (auto child = tree.children.rbegin(); child != tree.children.rend(); ++child) b.send(child->rank, part, ready);
 }
 
-inline Schedule broadcast_along(const Tree& tree, const Problem& problem, std::string_view algorithm) {
+/// A segment of the vector, the tree that carries it, and where it begins in that tree's part of the vector.
+struct Load {
+  const Tree* tree;
+  Range part;
+  std::size_t begin;
+};
+
+inline std::vector<Load> loads_of(const std::vector<Tree>& trees, const Problem& problem) {
+  std::vector<Load> loads;
+  for (std::size_t i = 0; i < trees.size(); ++i) {
+    const Range carried = chunk_of(problem.count, static_cast<int>(trees.size()), static_cast<int>(i));
+    for (const Range& part : segments(carried, problem.segment_count))
+      loads.push_back({&trees[i], part, part.offset - carried.offset});
+  }
+  std::ranges::stable_sort(loads, {}, &Load::begin);
+  return loads;
+}
+
+inline Schedule broadcast_along(const std::vector<Tree>& trees, const Problem& problem, std::string_view algorithm) {
   Builder b(algorithm);
-  for (const Range& part : segments({0, problem.count}, problem.segment_count)) down(b, tree, out(part), {});
+  for (const auto& [tree, part, begin] : loads_of(trees, problem)) down(b, *tree, out(part), {});
   return b.finish();
 }
 
 /// The sum is built in Output at the root, in Scratch at ranks between root and leaves.
-inline Schedule reduce_along(const Tree& tree, const Problem& problem, std::string_view algorithm) {
+inline Schedule reduce_along(const std::vector<Tree>& trees, const Problem& problem, std::string_view algorithm) {
   Builder b(algorithm);
-  const bool is_root = tree.parent < 0;
-  const bool is_leaf = !is_root && tree.children.empty();
-  for (const Range& part : segments({0, problem.count}, problem.segment_count)) {
-    if (is_leaf) {
-      b.send(tree.parent, in(part));
+  std::size_t scratch_count = 0;
+  for (const auto& [tree, part, begin] : loads_of(trees, problem)) {
+    const bool is_root = tree->parent < 0;
+    if (!is_root && tree->children.empty()) {
+      b.send(tree->parent, in(part));
       continue;
     }
-    const Slice sum = is_root ? out(part) : scratch(part);
+    if (!is_root) scratch_count = begin + part.count;
+    const Slice sum = is_root ? out(part) : scratch({begin, part.count});
     // Copied first, never added last: at the root Input and Output may be the same memory.
-    up(b, tree, sum, {b.copy(sum, in(part))});
+    up(b, *tree, sum, {b.copy(sum, in(part))});
   }
-  return b.finish(is_root || is_leaf ? 0 : problem.count);
+  return b.finish(scratch_count);
 }
 
-inline Schedule all_reduce_along(const Tree& tree, const Problem& problem, std::string_view algorithm) {
+/// Up to the root, and down again `lag` segments later: messages of one pair of ranks keep the order of the steps.
+inline Schedule all_reduce_along(const std::vector<Tree>& trees, const Problem& problem, std::string_view algorithm,
+                                 std::size_t lag = 0) {
   Builder b(algorithm);
-  for (const Range& part : segments({0, problem.count}, problem.segment_count))
-    down(b, tree, out(part), up(b, tree, out(part), {}));
+  const std::vector<Load> loads = loads_of(trees, problem);
+  std::vector<Builder::After> summed;
+  for (std::size_t i = 0; i < loads.size() + lag; ++i) {
+    if (i < loads.size()) summed.push_back(up(b, *loads[i].tree, out(loads[i].part), {}));
+    if (i >= lag && i - lag < loads.size()) down(b, *loads[i - lag].tree, out(loads[i - lag].part), summed[i - lag]);
+  }
   return b.finish();
 }
 
