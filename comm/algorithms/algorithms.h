@@ -21,6 +21,8 @@ struct Tuning;  // tuning.h
 
 namespace tutti::comm::algorithms {
 
+using Algorithm = Schedule (*)(const Problem&);
+
 Schedule ring_all_reduce(const Problem& problem);                // ring.cc
 Schedule ring_all_gather(const Problem& problem);                // also the v-form
 Schedule ring_reduce_scatter(const Problem& problem);            // also the v-form

@@ -33,6 +33,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <map>
 
 namespace tutti::comm::algorithms {
@@ -152,6 +153,39 @@ Mapping all_in(BufferId buffer, std::size_t offset = 0) {
 /// Output for Output, Scratch for Scratch, and nothing for Input.
 Mapping in_place(std::size_t offset = 0) { return {{BufferId::Output, offset}, {BufferId::Output, offset}}; }
 
+/// The phases in which the ranks of a host, or the leaders, do `op` together, from or to the leader or the root.
+class Phases {
+ public:
+  Phases(std::string_view name, const Problem& problem, Hosts hosts, int root)
+      : problem_(problem), root_(root), hosts_(std::move(hosts)), whole_(name) {}
+
+  void within_hosts(OpKind op, Algorithm algorithm, const Mapping& mapping) {
+    add(op, algorithm, mapping, hosts_.local(), hosts_.place, hosts_.leader_place());
+  }
+  void among_leaders(OpKind op, Algorithm algorithm, const Mapping& mapping) {
+    if (hosts_.is_leader()) add(op, algorithm, mapping, hosts_.leaders, hosts_.mine, hosts_.host_of(root_));
+  }
+  Schedule finish() { return whole_.finish(); }
+
+ private:
+  void add(OpKind op, Algorithm algorithm, const Mapping& mapping, const std::vector<int>& ranks, int self, int root) {
+    whole_.add(algorithm(part_of(problem_, op, ranks.size(), self, problem_.count, root)), ranks, mapping);
+  }
+
+  const Problem& problem_;
+  const int root_;
+  const Hosts hosts_;
+  Splicer whole_;
+};
+
+Schedule all_reduce_in_groups(std::string_view name, const Problem& problem, Hosts groups, Algorithm among) {
+  Phases phases(name, problem, std::move(groups), 0);
+  phases.within_hosts(OpKind::Reduce, binomial_reduce, all_in(BufferId::Output));
+  phases.among_leaders(OpKind::AllReduce, among, in_place());
+  phases.within_hosts(OpKind::Broadcast, binomial_broadcast, in_place());
+  return phases.finish();
+}
+
 }  // namespace
 
 Hosts::Hosts(const Problem& problem, int root) {
@@ -195,52 +229,33 @@ std::vector<int> Hosts::equals() const {
 }
 
 Schedule hierarchical_broadcast(const Problem& problem) {
-  Splicer whole("hierarchical");
-  const Hosts hosts(problem, problem.root);
-  const std::size_t n = problem.count;
-  if (hosts.is_leader()) {
-    const Problem among =
-        part_of(problem, OpKind::Broadcast, hosts.leaders.size(), hosts.mine, n, hosts.host_of(problem.root));
-    whole.add(binomial_broadcast(among), hosts.leaders, in_place());
-  }
-  const auto& local = hosts.local();
-  const Problem within = part_of(problem, OpKind::Broadcast, local.size(), hosts.place, n, hosts.leader_place());
-  whole.add(binomial_broadcast(within), local, in_place());
-  return whole.finish();
+  Phases phases("hierarchical", problem, Hosts(problem, problem.root), problem.root);
+  phases.among_leaders(OpKind::Broadcast, binomial_broadcast, in_place());
+  phases.within_hosts(OpKind::Broadcast, binomial_broadcast, in_place());
+  return phases.finish();
 }
 
 Schedule hierarchical_reduce(const Problem& problem) {
-  Splicer whole("hierarchical");
-  const Hosts hosts(problem, problem.root);
-  const std::size_t n = problem.count;
-  const bool is_root = problem.rank == problem.root;
-  const BufferId sum = is_root ? BufferId::Output : BufferId::Scratch;
-  const auto& local = hosts.local();
-  const Problem within = part_of(problem, OpKind::Reduce, local.size(), hosts.place, n, hosts.leader_place());
-  whole.add(binomial_reduce(within), local, {{BufferId::Input}, {sum}, {BufferId::Scratch}});
-  if (hosts.is_leader()) {
-    const Problem among =
-        part_of(problem, OpKind::Reduce, hosts.leaders.size(), hosts.mine, n, hosts.host_of(problem.root));
-    whole.add(binomial_reduce(among), hosts.leaders, all_in(sum));
-  }
-  return whole.finish();
+  Phases phases("hierarchical", problem, Hosts(problem, problem.root), problem.root);
+  const BufferId sum = problem.rank == problem.root ? BufferId::Output : BufferId::Scratch;
+  phases.within_hosts(OpKind::Reduce, binomial_reduce, {{BufferId::Input}, {sum}, {BufferId::Scratch}});
+  phases.among_leaders(OpKind::Reduce, binomial_reduce, all_in(sum));
+  return phases.finish();
 }
 
 Schedule hierarchical_all_reduce(const Problem& problem) {
-  Splicer whole("hierarchical");
-  const Hosts hosts(problem, 0);
-  const std::size_t n = problem.count;
-  const auto& local = hosts.local();
-  const int leader = hosts.leader_place();
-  whole.add(binomial_reduce(part_of(problem, OpKind::Reduce, local.size(), hosts.place, n, leader)), local,
-            all_in(BufferId::Output));
-  if (hosts.is_leader()) {
-    const Problem among = part_of(problem, OpKind::AllReduce, hosts.leaders.size(), hosts.mine, n, 0);
-    whole.add(recursive_doubling_all_reduce(among), hosts.leaders, in_place());
-  }
-  whole.add(binomial_broadcast(part_of(problem, OpKind::Broadcast, local.size(), hosts.place, n, leader)), local,
-            in_place());
-  return whole.finish();
+  return all_reduce_in_groups("hierarchical", problem, Hosts(problem, 0), recursive_doubling_all_reduce);
+}
+
+Schedule fold(std::string_view name, const Problem& problem, Algorithm among) {
+  const auto extra = problem.world_size - static_cast<int>(std::bit_floor(static_cast<unsigned>(problem.world_size)));
+  Problem in_groups = problem;
+  in_groups.hosts.clear();
+  for (int rank = 0; rank < problem.world_size; ++rank)
+    in_groups.hosts.push_back(rank < 2 * extra ? rank / 2 : rank - extra);
+  Hosts groups(in_groups, 0);
+  for (std::size_t i = 0; i < groups.members.size(); ++i) groups.leaders[i] = groups.members[i].back();
+  return all_reduce_in_groups(name, problem, std::move(groups), among);
 }
 
 Schedule hierarchical_split_all_reduce(const Problem& problem) {

@@ -1,9 +1,10 @@
-// Hosts: which ranks share a host, from Problem::hosts. Internal to comm/algorithms; hierarchical.cc explains its
-// use.
+// Hosts: which ranks share a host, from Problem::hosts; and an all_reduce in groups. Internal to comm/algorithms;
+// hierarchical.cc explains both.
 #pragma once
 
 #include <tutti/comm/algorithms/algorithms.h>
 
+#include <string_view>
 #include <vector>
 
 namespace tutti::comm::algorithms {
@@ -27,5 +28,10 @@ struct Hosts {
   int largest() const;              // of the one that has most
   std::vector<int> equals() const;  // [host]: the rank that stands at `place`; needs place < smallest()
 };
+
+/// all_reduce for any number of ranks by `among`, which does powers of two: the lowest ranks are joined in pairs, so
+/// many that a power of two of pairs and single ranks is left. The higher rank of a pair adds what both have, takes
+/// part in `among`, and passes on the result.
+Schedule fold(std::string_view name, const Problem& problem, Algorithm among);
 
 }  // namespace tutti::comm::algorithms

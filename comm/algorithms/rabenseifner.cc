@@ -3,7 +3,7 @@
 // Idea: reduce-scatter by halving, then all-gather by doubling. In halving round k partners split the range they share:
 // each sends the half it gives up and adds what comes to the half it keeps, until each holds one finished chunk; the
 // same exchanges backwards then collect the chunks. Ranks beyond a power of two hand their vector to a neighbour first
-// and get the result back at the end.
+// and get the result back at the end (fold(), hosts.h).
 //
 // Nomenclature: p ranks, n elements per rank; q = largest power of two <= p, e = p - q; of ranks 0 .. 2e-1 the even
 // ones fold into the odd ones; the q ranks that remain have ids 0 .. q-1 in rank order and exchange with id ^ d for
@@ -20,6 +20,7 @@
 //                 (2005), section 4.5. https://doi.org/10.1177/1094342005051521
 #include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/builder.h>
+#include <tutti/comm/algorithms/hosts.h>
 
 #include <bit>
 
@@ -34,7 +35,7 @@ struct Chunks {
 
 /// One halving round of one rank: the peer, and what is kept and given up.
 struct Exchange {
-  int partner_id = 0;
+  int partner = 0;
   Chunks kept;
   Chunks given;
 };
@@ -52,62 +53,34 @@ std::vector<Exchange> halving_rounds(int id, int q) {
   return rounds;
 }
 
-/// The part of a rank that stays, between fold and unfold. `filled` is what wrote Output last; returns the same for the
-/// result.
-Fills exchange(Builder& b, const Problem& problem, int id, int q, Fills filled) {
-  const int extra = problem.world_size - q;
-  const auto rank_of = [&](int other) { return other < extra ? 2 * other + 1 : other + extra; };
+}  // namespace
+
+Schedule rabenseifner_all_reduce(const Problem& problem) {
+  const int q = problem.world_size;
+  if (!std::has_single_bit(static_cast<unsigned>(q))) return fold("rabenseifner", problem, rabenseifner_all_reduce);
+  Builder b("rabenseifner");
   const auto parts = [&](Chunks chunks) {
     const std::size_t begin = chunk_of(problem.count, q, chunks.first).offset;
     const Range last = chunk_of(problem.count, q, chunks.last - 1);
     return segments({begin, last.offset + last.count - begin}, problem.segment_count);
   };
-  const std::vector<Exchange> rounds = halving_rounds(id, q);
+  const std::vector<Exchange> rounds = halving_rounds(problem.rank, q);
+  Fills filled;                                   // what wrote Output last
   std::vector<std::vector<Builder::Index>> sent;  // [round]: a half may be overwritten when it has left
-  for (const Exchange& round : rounds) {
+  for (const auto& [partner, kept, given] : rounds) {
     auto& sends = sent.emplace_back();
-    const int partner = rank_of(round.partner_id);
-    for (const Range& part : parts(round.given)) sends.push_back(b.send(partner, out(part), filled.touching(part)));
-    Fills kept;
-    for (const Range& part : parts(round.kept)) {
-      kept.add(part, b.recv_reduce(partner, out(part), round.partner_id < id, filled.touching(part)));
-    }
-    filled = std::move(kept);
+    for (const Range& part : parts(given)) sends.push_back(b.send(partner, out(part), filled.touching(part)));
+    Fills sums;
+    for (const Range& part : parts(kept))
+      sums.add(part, b.recv_reduce(partner, out(part), partner < problem.rank, filled.touching(part)));
+    filled = std::move(sums);
   }
   for (std::size_t k = rounds.size(); k-- > 0;) {
-    const int partner = rank_of(rounds[k].partner_id);
-    for (const Range& part : parts(rounds[k].kept)) b.send(partner, out(part), filled.touching(part));
-    const auto missing = parts(rounds[k].given);
-    for (std::size_t s = 0; s < missing.size(); ++s) {
+    const auto& [partner, kept, given] = rounds[k];
+    for (const Range& part : parts(kept)) b.send(partner, out(part), filled.touching(part));
+    const auto missing = parts(given);
+    for (std::size_t s = 0; s < missing.size(); ++s)
       filled.add(missing[s], b.recv(partner, out(missing[s]), {sent[k][s]}));
-    }
-  }
-  return filled;
-}
-
-}  // namespace
-
-Schedule rabenseifner_all_reduce(const Problem& problem) {
-  Builder b("rabenseifner");
-  const int rank = problem.rank;
-  const int q = static_cast<int>(std::bit_floor(static_cast<unsigned>(problem.world_size)));
-  const int extra = problem.world_size - q;
-  const bool folds = rank < 2 * extra;
-  const auto whole = segments({0, problem.count}, problem.segment_count);
-
-  if (folds && rank % 2 == 0) {
-    Builder::After sends;
-    for (const Range& part : whole) sends.push_back(b.send(rank + 1, out(part)));
-    for (std::size_t s = 0; s < whole.size(); ++s) b.recv(rank + 1, out(whole[s]), {sends[s]});
-    return b.finish();
-  }
-  Fills filled;
-  if (folds) {
-    for (const Range& part : whole) filled.add(part, b.recv_reduce(rank - 1, out(part), true));
-  }
-  filled = exchange(b, problem, folds ? rank / 2 : rank - extra, q, std::move(filled));
-  if (folds) {
-    for (const Range& part : whole) b.send(rank - 1, out(part), filled.touching(part));
   }
   return b.finish();
 }

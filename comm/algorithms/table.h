@@ -10,8 +10,6 @@
 
 namespace tutti::comm::algorithms {
 
-using Algorithm = Schedule (*)(const Problem&);
-
 /// What an algorithm costs: messages that follow one another, and what is sent and what is added one after the other,
 /// in vectors of Problem::count elements.
 struct Cost {
