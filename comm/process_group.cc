@@ -1,6 +1,4 @@
-#include <tutti/comm/base/counts.h>
 #include <tutti/comm/bootstrap/rendezvous.h>
-#include <tutti/comm/process_group.h>
 #include <tutti/comm/process_group_impl.h>
 #include <unistd.h>
 

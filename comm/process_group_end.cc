@@ -2,7 +2,6 @@
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/process_group_impl.h>
 
-#include <algorithm>
 #include <limits>
 #include <numeric>
 

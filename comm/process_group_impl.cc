@@ -1,4 +1,3 @@
-#include <pthread.h>
 #include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/base/processors.h>
 #include <tutti/comm/bootstrap/rendezvous.h>
@@ -8,7 +7,6 @@
 #include <tutti/comm/wire/handshake.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>

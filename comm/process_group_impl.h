@@ -25,11 +25,7 @@
 #include <cstdint>
 #include <exception>
 #include <map>
-#include <memory>
 #include <mutex>
-#include <optional>
-#include <span>
-#include <string>
 #include <tuple>
 #include <vector>
 

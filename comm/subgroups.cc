@@ -7,7 +7,6 @@
 #include <tutti/comm/wire/handshake.h>
 #include <tutti/comm/wire/printable.h>
 
-#include <algorithm>
 #include <set>
 
 namespace tutti::comm {

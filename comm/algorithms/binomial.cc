@@ -22,7 +22,6 @@
 //                 bits of a floating point sum depend on p and the root.
 // Source:         Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory, practice, and
 //                 experience. CCPE 19 (2007), "minimum spanning tree" algorithms. https://doi.org/10.1002/cpe.1206
-#include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/tree.h>
 
 namespace tutti::comm::algorithms {

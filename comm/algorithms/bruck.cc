@@ -26,7 +26,6 @@
 //                 rounding). The bits of a floating point sum depend on p. The others compute nothing.
 // Source:         Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient algorithms for all-to-all communications in multiport
 //                 message-passing systems. IEEE TPDS 8 (1997). https://doi.org/10.1109/71.642949
-#include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/builder.h>
 
 #include <bit>

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <tutti/comm/algorithms/algorithms.h>
-#include <tutti/comm/schedule/schedule.h>
 
 #include <algorithm>
 #include <cstddef>

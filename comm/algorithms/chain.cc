@@ -15,7 +15,6 @@
 //                 a floating point sum depend on p and the root.
 // Source:         Pjesivac-Grbovic, Angskun, Bosilca, Fagg, Gabriel, Dongarra: Performance analysis of MPI collective
 //                 operations. Cluster Computing 10 (2007), "pipeline". https://doi.org/10.1007/s10586-007-0012-0
-#include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/tree.h>
 
 namespace tutti::comm::algorithms {

@@ -16,7 +16,6 @@
 // Source:         Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory, practice, and
 //                 experience. CCPE 19 (2007). https://doi.org/10.1002/cpe.1206; reduce_scatter: "spread-out" in Thakur,
 //                 Rabenseifner, Gropp: Optimization of collective communication operations in MPICH. IJHPCA 19 (2005).
-#include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/builder.h>
 
 namespace tutti::comm::algorithms {

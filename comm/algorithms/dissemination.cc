@@ -12,7 +12,6 @@
 // Determinism:    nothing is computed.
 // Source:         Hensgen, Finkel, Manber: Two algorithms for barrier synchronization. IJPP 17 (1988).
 //                 https://doi.org/10.1007/BF01379320
-#include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/builder.h>
 
 namespace tutti::comm::algorithms {

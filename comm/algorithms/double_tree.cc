@@ -21,7 +21,6 @@
 //                 computes each element once and copies it: equal bits on all ranks.
 // Source:         Sanders, Speck, Traeff: Two-tree algorithms for full bandwidth broadcast, reduction and scan.
 //                 Parallel Computing 35 (2009). https://doi.org/10.1016/j.parco.2009.09.001
-#include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/tree.h>
 
 #include <bit>

@@ -14,7 +14,6 @@
 // Source:         Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory, practice, and
 //                 experience. CCPE 19 (2007), reduce-scatter followed by allgather or gather.
 //                 https://doi.org/10.1002/cpe.1206
-#include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/builder.h>
 
 namespace tutti::comm::algorithms {

@@ -27,7 +27,6 @@
 //                 networks to optimize collective operation performance. IPDPS (2000).
 //                 https://doi.org/10.1109/IPDPS.2000.846009; split: Jia et al.: Highly scalable deep learning training
 //                 system. (2018). arXiv:1807.11205
-#include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/builder.h>
 #include <tutti/comm/algorithms/hosts.h>
 

@@ -16,7 +16,6 @@
 // Determinism:    nothing is computed.
 // Source:         Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH. IJHPCA 19
 //                 (2005), section 4.3. https://doi.org/10.1177/1094342005051521
-#include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/builder.h>
 
 namespace tutti::comm::algorithms {

@@ -18,7 +18,6 @@
 //                 those of recursive doubling.
 // Source:         Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH. IJHPCA 19
 //                 (2005), section 4.5. https://doi.org/10.1177/1094342005051521
-#include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/builder.h>
 #include <tutti/comm/algorithms/hosts.h>
 

@@ -22,7 +22,6 @@
 //                 sum depend on p.
 // Source:         Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH. IJHPCA 19
 //                 (2005), sections 4.1 and 4.5. https://doi.org/10.1177/1094342005051521
-#include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/builder.h>
 #include <tutti/comm/algorithms/hosts.h>
 

@@ -24,7 +24,6 @@
 //                 floating point sum depend on p.
 // Source:         Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations. JPDC 69
 //                 (2009).
-#include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/builder.h>
 
 #include <array>

@@ -1,12 +1,9 @@
-#include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/simulator.h>
 #include <tutti/comm/schedule/step_graph.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
 #include <utility>
-#include <vector>
 
 namespace tutti::comm {
 namespace {

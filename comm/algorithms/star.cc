@@ -16,7 +16,6 @@
 // Source:         folklore; linear reduce (gather), then broadcast (scatter): Chan, Heimlich, Purkayastha, van de
 //                 Geijn: Collective communication: theory, practice, and experience. CCPE 19 (2007).
 //                 https://doi.org/10.1002/cpe.1206
-#include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/tree.h>
 
 namespace tutti::comm::algorithms {

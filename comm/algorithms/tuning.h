@@ -11,7 +11,6 @@
 #include <tutti/comm/base/deadline.h>
 #include <tutti/comm/store/store.h>
 
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>

@@ -1,8 +1,5 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/schedule/checker.h>
-#include <tutti/comm/schedule/schedule.h>
-
-#include <cstdint>
 
 namespace tutti::comm {
 namespace {

@@ -12,7 +12,6 @@
 
 #include <span>
 #include <string>
-#include <vector>
 
 namespace tutti::comm {
 

@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <unordered_map>
-#include <vector>
 
 namespace tutti::comm {
 namespace {

@@ -1,11 +1,8 @@
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/failure/waiter.h>
 #include <tutti/comm/shared/announcements.h>
 
 #include <algorithm>
-#include <cstring>
 #include <string>
-#include <utility>
 
 namespace tutti::comm {
 namespace {

@@ -16,11 +16,9 @@
 #include <tutti/comm/transport/transport.h>
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <span>
 #include <vector>
 
 namespace tutti::comm {

@@ -3,9 +3,9 @@
 #include <tutti/comm/shared/registered_heap.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <mutex>
 #include <new>
 #include <string>
 #include <utility>

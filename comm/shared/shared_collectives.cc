@@ -1,7 +1,4 @@
-#include <tutti/comm/base/copy.h>
 #include <tutti/comm/shared/shared_collectives.h>
-
-#include <algorithm>
 
 namespace tutti::comm {
 

@@ -1,8 +1,5 @@
 // The reductions of SharedCollectives.
-#include <tutti/comm/base/copy.h>
 #include <tutti/comm/shared/shared_collectives.h>
-
-#include <algorithm>
 
 namespace tutti::comm {
 namespace {

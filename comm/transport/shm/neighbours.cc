@@ -1,14 +1,9 @@
 #include <sys/syscall.h>
-#include <tutti/comm/base/error.h>
-#include <tutti/comm/base/log.h>
 #include <tutti/comm/transport/shm/neighbours.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstring>
-#include <string>
 #include <utility>
 
 namespace tutti::comm {

@@ -12,7 +12,6 @@
 #include <chrono>
 #include <functional>
 #include <mutex>
-#include <span>
 #include <string>
 #include <vector>
 
