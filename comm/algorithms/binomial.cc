@@ -14,10 +14,6 @@
 //   gather     like reduce, but blocks are laid side by side; scatter is gather backwards
 // Messages are cut into segments; a segment is passed on as soon as it is there, so that a long vector is pipelined.
 //
-// Steps:          ceil(lg p) rounds; all_reduce 2 ceil(lg p)
-// Bytes sent:     broadcast and all_reduce up to n lg p at the root, reduce n a rank (received: up to n lg p at the
-//                 root), gather mn, scatter (p - 1)n at the root, (m - 1)n elsewhere
-// Memory:         reduce Scratch[n], gather and scatter Scratch[mn], at ranks between root and leaves only
 // Determinism:    reduce computes lower (+) higher over neighbouring ranges: the operator need be associative only. The
 //                 bits of a floating point sum depend on p and the root.
 // Source:         Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory, practice, and

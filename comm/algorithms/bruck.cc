@@ -17,11 +17,6 @@
 // Nomenclature: p ranks, n elements per rank, or pair of ranks; d = 1, 2, 4, ...; all_gather's Scratch block j belongs
 // to rank (r + j) mod p; m <= p/2 blocks travel in a round of all_to_all.
 //
-// Steps:          ceil(lg p) rounds, of one message
-// Bytes sent:     all_gather n(p - 1) elements a rank, and one local copy of pn
-//                 reduce_scatter the same, the copy at the beginning
-//                 all_to_all about n p/2 lg p, each copied once before it is sent
-// Memory:         all_gather, reduce_scatter Scratch[pn]; all_to_all Scratch[2 m n] for each round, about n p lg p
 // Determinism:    reduce_scatter adds in an order that is not the ranks': the operator must be commutative (up to
 //                 rounding). The bits of a floating point sum depend on p. The others compute nothing.
 // Source:         Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient algorithms for all-to-all communications in multiport

@@ -7,9 +7,6 @@
 //
 // Nomenclature: p ranks, n elements, k segments; place = (rank - root) mod p.
 //
-// Steps:          p - 2 + k hops
-// Bytes sent:     n elements a rank, none at the end of the row: the least possible for a rank that is not the root
-// Memory:         broadcast none; reduce Scratch[n] at ranks that are at neither end of the row
 // Determinism:    reduce computes own (+) what comes from behind, so the operands stand in the order root, root + 1,
 //                 ..., root - 1 (mod p): the operator need be associative and commutative, as for the ring. The bits of
 //                 a floating point sum depend on p and the root.

@@ -8,9 +8,6 @@
 //
 // Nomenclature: p ranks; block r has c(r) elements, C in all (n each without v).
 //
-// Steps:          gather, scatter p - 1 messages at the root, 1 elsewhere; reduce_scatter 1
-// Bytes sent:     gather c(rank) elements; scatter C - c(root) at the root; reduce_scatter C - c(rank), p - 1 messages
-// Memory:         none beyond the caller's buffers
 // Determinism:    reduce_scatter: every block is ((0 + 1) + 2) + ... + (p - 1): the operator need be associative only.
 //                 The bits of a floating point sum depend on p.
 // Source:         Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory, practice, and

@@ -6,9 +6,6 @@
 //
 // Nomenclature: p ranks; round k has distance 2^k.
 //
-// Steps:          ceil(lg p) rounds, one message of count 0 sent and one received in each
-// Bytes sent:     headers only
-// Memory:         none
 // Determinism:    nothing is computed.
 // Source:         Hensgen, Finkel, Manber: Two algorithms for barrier synchronization. IJPP 17 (1988).
 //                 https://doi.org/10.1007/BF01379320

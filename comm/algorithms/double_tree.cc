@@ -13,9 +13,6 @@
 // all_reduce is a reduce to rank 0 and a broadcast from there. The sum of a segment comes back some 2 lg p segments of
 // its tree after it went up; the steps stand in that order.
 //
-// Steps:          about 2 lg p + 2.5k of n/2k elements, k segments of each half (reduce: 3k; all_reduce: 4 lg p + 5.5k)
-// Bytes sent:     broadcast, reduce: n elements a rank at most; all_reduce: 2n at most
-// Memory:         reduce: Scratch[n/2] at inner ranks; else none
 // Determinism:    a subtree is an unbroken range of roles and lower (+) own (+) higher is computed; the two halves of a
 //                 vector are summed in different orders of the ranks: the operator need be commutative. all_reduce
 //                 computes each element once and copies it: equal bits on all ranks.

@@ -7,9 +7,6 @@
 //
 // Nomenclature: p ranks, n elements per rank; rank r owns chunk r of p, which differ by one element at most.
 //
-// Steps:          2, of up to p - 1 messages each at every rank
-// Bytes sent:     all_reduce 2n(p - 1)/p elements a rank: the least possible; reduce n(p - 1)/p, + n/p
-// Memory:         Scratch[n/p]
 // Determinism:    as above; the operator need be associative only.
 // Source:         Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory, practice, and
 //                 experience. CCPE 19 (2007), reduce-scatter followed by allgather or gather.

@@ -16,11 +16,6 @@
 //   split       chain reduces, Rabenseifner among equals, chain broadcasts
 //   broadcast   binomial among leaders, then within hosts; reduce is the reverse
 //
-// Steps:          lg m + lg h + lg m rounds (broadcast, reduce: lg h + lg m; split: m - 1 for lg m, 2 lg h
-//                 for lg h)
-// Bytes sent:     between hosts: all_reduce n lg h a leader; split 2n/l a rank; broadcast, reduce n lg h at the root's
-//                 host, n elsewhere. Within a host split moves 2n a rank.
-// Memory:         all_reduce Scratch[n] at leaders; reduce Scratch[n] at inner ranks and leaders; else none
 // Determinism:    the order of operands follows the hosts, not the ranks: the operator need be commutative. all_reduce
 //                 gives equal bits on all ranks, which depend on the layout.
 // Source:         Karonis, de Supinski, Foster, Gropp, Lusk, Bresnahan: Exploiting hierarchy in parallel computer

@@ -10,9 +10,6 @@
 //
 // Nomenclature: p ranks, n elements per pair of ranks (Input and Output hold p blocks of n); turn t = 1 .. p - 1.
 //
-// Steps:          p - 1 turns, which overlap
-// Bytes sent:     n(p - 1) elements a rank, or what the caller gives: the least possible
-// Memory:         none
 // Determinism:    nothing is computed.
 // Source:         Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH. IJHPCA 19
 //                 (2005), section 4.3. https://doi.org/10.1177/1094342005051521

@@ -3,15 +3,12 @@
 // Idea: reduce-scatter by halving, then all-gather by doubling. In halving round k partners split the range they share:
 // each sends the half it gives up and adds what comes to the half it keeps, until each holds one finished chunk; the
 // same exchanges backwards then collect the chunks. Ranks beyond a power of two hand their vector to a neighbour first
-// and get the result back at the end (fold(), hosts.h).
+// and get the result back at the end (fold(), hosts.h). What is received and what is sent never overlap: no Scratch.
 //
 // Nomenclature: p ranks, n elements per rank; q = largest power of two <= p, e = p - q; of ranks 0 .. 2e-1 the even
 // ones fold into the odd ones; the q ranks that remain have ids 0 .. q-1 in rank order and exchange with id ^ d for
 // d = 1, 2, 4, ... and then back. Chunks differ by one element at most; empty halves send nothing.
 //
-// Steps:          2 lg q rounds, + 2 if e > 0
-// Bytes sent:     2n(q - 1)/q elements a rank (+ n)
-// Memory:         none beyond the caller's buffers: what is received and what is sent never overlap
 // Determinism:    the nearest partner comes first, so a rank always holds the sum of an unbroken range of ranks, and
 //                 adds lower (+) higher: the operator need be associative only. Each chunk is computed once and copied:
 //                 equal bits on all ranks. The bits of a floating point sum depend on p, but not on the chunk: they are

@@ -14,9 +14,6 @@
 // for its own send before it receives, and two messages too large for the transport's buffers would wait for each
 // other.
 //
-// Steps:          lg q rounds, + 2 if e > 0
-// Bytes sent:     n lg q elements a rank (+ n)
-// Memory:         Scratch[min(n, 2 segments)] a round
 // Determinism:    id holds the reduction of an unbroken range of ranks, and partners both compute lower (+) higher, so
 //                 the operator need be associative only, and all ranks hold equal bits. The bits of a floating point
 //                 sum depend on p.

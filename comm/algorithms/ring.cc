@@ -15,10 +15,6 @@
 // forwarding overlap: a segment is forwarded as soon as it is there, whatever the state of its chunk. Block r has c(r)
 // elements, C in all (n each without v), m the longest.
 //
-// Steps:          all_reduce 2(p - 1) hops; all_gather, reduce_scatter p - 1
-// Bytes sent:     the least possible: all_reduce 2n(p - 1)/p elements a rank, all_gather C - c(right), reduce_scatter
-//                 C - c(rank)
-// Memory:         reduce_scatter Scratch[2m], [m] for p = 3, none for p < 3; else none beyond the caller's buffers
 // Determinism:    chunk c is ((c+1) + (c+2)) + ... + c, computed once and then copied: equal bits on all ranks. The
 //                 order depends on p and c, so the operator must be commutative (up to rounding), and the bits of a
 //                 floating point sum depend on p.

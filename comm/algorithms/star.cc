@@ -6,11 +6,6 @@
 //
 // Nomenclature: p ranks, n elements per rank (all_gather, reduce_scatter: per block, of which there are p).
 //
-// Steps:          2(p - 1) messages at rank 0, 2 elsewhere
-// Bytes sent:     all_reduce n(p - 1) elements at rank 0, n elsewhere
-//                 all_gather pn(p - 1), n
-//                 reduce_scatter n(p - 1), pn
-// Memory:         reduce_scatter Scratch[pn] at rank 0
 // Determinism:    every element is ((0 + 1) + 2) + ... + (p - 1): the operator need be associative only, and the bits
 //                 depend on nothing but the ranks' inputs.
 // Source:         folklore; linear reduce (gather), then broadcast (scatter): Chan, Heimlich, Purkayastha, van de
