@@ -22,58 +22,49 @@ void SharedCollectives::run(const Operation& operation) try {
   operation_ = &operation;
   element_ = size_of(operation.fingerprint.dtype);
   bytes_ = operation.fingerprint.count * element_;
-  const auto* input = static_cast<const std::byte*>(operation.input);
-  auto* output = static_cast<std::byte*>(operation.output);
-  switch (operation.fingerprint.op) {
-    case OpKind::Broadcast:
-      return broadcast();
-    case OpKind::AllReduce:
-      return operation.rounded ? all_reduce_rounded(output, static_cast<std::byte*>(operation.rounded))
-                               : reduce_to(output, output);
-    case OpKind::Reduce:
-      return reduce_to(input, operation.fingerprint.root == announcements_.self() ? output : nullptr);
-    case OpKind::AllGather:
-    case OpKind::Split:
-      return all_gather();
-    case OpKind::ReduceScatter:
-      return reduce_scatter();
-    default:
-      return barrier();
-  }
+  announcements_.begin(operation, bytes_ >= kStreamShown);
+  perform();
+  announcements_.finish();
 } catch (...) {
   announcements_.give_up();
   throw;
 }
 
-void SharedCollectives::barrier() {
-  begin();
-  announce();
-  announcements_.await_all();
-  announcements_.finish();
+void SharedCollectives::perform() {
+  const auto* input = static_cast<const std::byte*>(operation_->input);
+  auto* output = static_cast<std::byte*>(operation_->output);
+  switch (operation_->fingerprint.op) {
+    case OpKind::Broadcast:
+      return broadcast(output);
+    case OpKind::AllReduce:
+      return operation_->rounded ? all_reduce_rounded(output, static_cast<std::byte*>(operation_->rounded))
+                                 : reduce_to(output, output);
+    case OpKind::Reduce:
+      return reduce_to(input, operation_->fingerprint.root == announcements_.self() ? output : nullptr);
+    case OpKind::AllGather:
+    case OpKind::Split:
+      return all_gather(input, output);
+    case OpKind::ReduceScatter:
+      return reduce_scatter(input, output);
+    default:  // a barrier
+      announce();
+      announcements_.await_all();
+  }
 }
 
-void SharedCollectives::broadcast() {
-  auto* data = static_cast<std::byte*>(operation_->output);
+void SharedCollectives::broadcast(std::byte* data) {
   const int root = operation_->fingerprint.root;
   const bool sends = root == announcements_.self();
-  begin();
   if (bytes_ <= kSlotBytes) {
     if (sends) show(data, bytes_);
     announce();
-    if (!sends) {
-      announcements_.await(root);
-      copy_bytes(data, announcements_.shown(root, bytes_), bytes_);
-    }
-    return announcements_.finish();
+    if (sends) return;
+    announcements_.await(root);
+    return copy_bytes(data, announcements_.shown(root, bytes_), bytes_);
   }
-  const Place mine = sends ? find_buffer(data, bytes_) : Place();
-  announce(mine);
-  if (const std::byte* from = await_buffer(root, kBuffer, bytes_)) {
-    broadcast_in_place(data, from);
-  } else {
-    staged_broadcast(data);
-  }
-  announcements_.finish();
+  announce(sends ? find_buffer(data, bytes_) : Place());
+  if (const std::byte* from = await_buffer(root, kBuffer, bytes_)) return broadcast_in_place(data, from);
+  staged_broadcast(data);
 }
 
 void SharedCollectives::staged_broadcast(std::byte* data) {
@@ -92,23 +83,10 @@ void SharedCollectives::staged_broadcast(std::byte* data) {
       });
 }
 
-void SharedCollectives::all_gather() {
-  const auto* input = static_cast<const std::byte*>(operation_->input);
-  auto* output = static_cast<std::byte*>(operation_->output);
-  const std::size_t whole = bytes_ * static_cast<std::size_t>(announcements_.ranks());
-  begin();
-  if (bytes_ <= kSlotBytes) {
-    slot_all_gather(input, output);
-  } else {
-    const Place mine = find_buffer(output, whole);
-    announce(mine);
-    if (mine.known && await_buffers(buffers_, kBuffer, whole) == announcements_.ranks()) {
-      gather_in_place(input);
-    } else {
-      staged_all_gather(input, output);
-    }
-  }
-  announcements_.finish();
+void SharedCollectives::all_gather(const std::byte* input, std::byte* output) {
+  if (bytes_ <= kSlotBytes) return slot_all_gather(input, output);
+  if (all_announce(output, bytes_ * static_cast<std::size_t>(announcements_.ranks()))) return gather_in_place(input);
+  staged_all_gather(input, output);
 }
 
 void SharedCollectives::slot_all_gather(const std::byte* input, std::byte* output) {
@@ -173,14 +151,19 @@ int SharedCollectives::await_buffers(std::vector<std::byte*>& found, Which which
   return announcements_.ranks() - static_cast<int>(std::ranges::count(found, nullptr));
 }
 
+/// Announces this rank's buffer. Whether those of all ranks are registered, and now in buffers_; a rank that stages
+/// anyway does not wait to know.
+bool SharedCollectives::all_announce(const std::byte* buffer, std::size_t bytes) {
+  const Place mine = find_buffer(buffer, bytes);
+  announce(mine);
+  return mine.known && await_buffers(buffers_, kBuffer, bytes) == announcements_.ranks();
+}
+
 /// This rank is done with the others' buffers. Waits until they are done with its own.
 void SharedCollectives::leave_buffers() {
   for (int index = 0; index < announcements_.ranks(); ++index)
-    announcements_.check_present(index);                  // before any rank relies on it
-  const std::uint64_t done = stages_.position() + kLine;  // a step forward, though nothing lies there
-  stages_.advance(&RankState::reduced, done);
-  stages_.await_all(&RankState::reduced, done);
-  stages_.finish(done);
+    announcements_.check_present(index);  // before any rank relies on it
+  stages_.meet(&RankState::reduced, true);
 }
 
 /// Every rank's output is in buffers_: this rank's input becomes its block of each.
@@ -201,14 +184,11 @@ void SharedCollectives::gather_in_place(const std::byte* input) {
 
 /// The root's buffer is `from`: it is read where it lies.
 void SharedCollectives::broadcast_in_place(std::byte* to, const std::byte* from) {
-  const std::uint64_t done = stages_.position() + kLine;  // as above
   if (to != from) {
     copy_out(to, from, bytes_, past_caches(bytes_, 0));
     announcements_.check_present(operation_->fingerprint.root);
   }
-  stages_.advance(&RankState::taken, done);
-  if (to == from) stages_.await_all(&RankState::taken, done);
-  stages_.finish(done);
+  stages_.meet(&RankState::taken, to == from);
 }
 
 }  // namespace tutti::comm

@@ -66,13 +66,13 @@ class SharedCollectives {
   }
 
   // Everything in bytes, for `operation_`.
-  void barrier();
-  void broadcast();
+  void perform();
+  void broadcast(std::byte* data);
   void staged_broadcast(std::byte* data);
-  void all_gather();
+  void all_gather(const std::byte* input, std::byte* output);
   void slot_all_gather(const std::byte* input, std::byte* output);
   void staged_all_gather(const std::byte* input, std::byte* output);
-  void reduce_scatter();
+  void reduce_scatter(const std::byte* input, std::byte* output);
   void await_staged(const Chunk& chunk);
   void staged_reduce_scatter(const std::byte* input, std::byte* output);
   /// reduce and all_reduce: `result` is null where this rank wants none.
@@ -91,6 +91,7 @@ class SharedCollectives {
   void announce(const Place& buffer, const Place& result = {});
   std::byte* await_buffer(int index, Which which, std::size_t bytes);
   int await_buffers(std::vector<std::byte*>& found, Which which, std::size_t bytes);
+  bool all_announce(const std::byte* buffer, std::size_t bytes);
   std::size_t enter_share(std::vector<std::byte*>& buffers, std::size_t element) const;
   void leave_buffers();
   void reduce_in_place();
@@ -98,7 +99,6 @@ class SharedCollectives {
   void gather_in_place(const std::byte* input);
   void broadcast_in_place(std::byte* to, const std::byte* from);
 
-  void begin() { announcements_.begin(*operation_, bytes_ >= kStreamShown); }
   /// Whether so many bytes for other ranks to read go past the caches.
   bool streams_shown(std::size_t bytes) const { return announcements_.streams() && bytes >= kStreamShown; }
   /// Copies what is short to where other ranks read it after the announcement.

@@ -12,31 +12,20 @@ constexpr std::size_t kCopiedBytes = 4 * 1024;
 
 }  // namespace
 
-void SharedCollectives::reduce_scatter() {
-  const auto* input = static_cast<const std::byte*>(operation_->input);
-  auto* output = static_cast<std::byte*>(operation_->output);
-  const int self = announcements_.self();
-  const auto own = static_cast<std::size_t>(self);
+void SharedCollectives::reduce_scatter(const std::byte* input, std::byte* output) {
+  const std::size_t own = static_cast<std::size_t>(announcements_.self()) * bytes_;
   const std::size_t whole = bytes_ * static_cast<std::size_t>(announcements_.ranks());
-  begin();
   if (whole <= kSlotBytes) {
     show(input, whole);
     announce();
     announcements_.await_all();
-    reduce_all(output, bytes_, input + own * bytes_,
-               [&](int index) { return announcements_.shown(index, whole) + own * bytes_; });
+    reduce_all(output, bytes_, input + own, [&](int index) { return announcements_.shown(index, whole) + own; });
+  } else if (all_announce(input, whole)) {
+    reduce_all(output, bytes_, input + own, [&](int index) { return buffers_[static_cast<std::size_t>(index)] + own; });
+    leave_buffers();
   } else {
-    const Place mine = find_buffer(input, whole);
-    announce(mine);
-    if (mine.known && await_buffers(buffers_, kBuffer, whole) == announcements_.ranks()) {
-      reduce_all(output, bytes_, input + own * bytes_,
-                 [&](int index) { return buffers_[static_cast<std::size_t>(index)] + own * bytes_; });
-      leave_buffers();
-    } else {
-      staged_reduce_scatter(input, output);
-    }
+    staged_reduce_scatter(input, output);
   }
-  announcements_.finish();
 }
 
 /// Waits until all other ranks have staged the chunk, having compared their announcements.
@@ -69,7 +58,6 @@ void SharedCollectives::staged_reduce_scatter(const std::byte* input, std::byte*
 }
 
 void SharedCollectives::reduce_to(const std::byte* input, std::byte* result) {
-  begin();
   const bool for_all = operation_->fingerprint.op == OpKind::AllReduce;
   const bool is_short = bytes_ <= slot_reduce_bytes(announcements_.ranks());
   const bool may_be_in_place = for_all && bytes_ > kCopiedBytes;
@@ -85,30 +73,23 @@ void SharedCollectives::reduce_to(const std::byte* input, std::byte* result) {
   } else {
     staged_reduce(input, result);
   }
-  announcements_.finish();
 }
 
 /// The sums of longer vectors are not written where all ranks can round them into every result at once.
 void SharedCollectives::all_reduce_rounded(std::byte* sums, std::byte* rounded) {
-  bool everywhere = false;
+  const int ranks = announcements_.ranks();
   if (bytes_ <= kCopiedBytes) {
     reduce_to(sums, sums);
   } else {
-    begin();
     announce(find_buffer(sums, bytes_), find_buffer(rounded, bytes_ / 2));
-    const int ranks = announcements_.ranks();
-    const bool in_place = await_buffers(buffers_, kBuffer, bytes_) == ranks;
-    everywhere = in_place && await_buffers(results_, kResult, bytes_ / 2) == ranks;
-    if (everywhere) {
-      round_in_place();
-    } else if (in_place) {
+    if (await_buffers(buffers_, kBuffer, bytes_) < ranks) {
+      staged_reduce(sums, sums);
+    } else if (await_buffers(results_, kResult, bytes_ / 2) < ranks) {
       reduce_in_place();
     } else {
-      staged_reduce(sums, sums);
+      return round_in_place();
     }
-    announcements_.finish();
   }
-  if (everywhere) return;
   const std::byte* const source = sums;
   reduce_rounded({&rounded, 1}, {&source, 1}, bytes_ / element_);
 }

@@ -58,6 +58,14 @@ class Stages {
     neighbours_.nudge_all();
   }
 
+  /// Publishes this rank's progress of a step in which nothing lies on stages, and may wait for that of the others.
+  void meet(Progress progress, bool awaits) {
+    const std::uint64_t done = position_ + kLine;
+    advance(progress, done);
+    if (awaits) await_all(progress, done);
+    finish(done);
+  }
+
  private:
   Neighbours& neighbours_;
   const HostSegment& segment_;
