@@ -13,46 +13,26 @@
 // Source:         Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory, practice, and
 //                 experience. CCPE 19 (2007). https://doi.org/10.1002/cpe.1206; reduce_scatter: "spread-out" in Thakur,
 //                 Rabenseifner, Gropp: Optimization of collective communication operations in MPICH. IJHPCA 19 (2005).
-#include <tutti/comm/algorithms/builder.h>
+#include <tutti/comm/algorithms/tree.h>
 
 namespace tutti::comm::algorithms {
 namespace {
 
-/// first + 1, first + 2, ... (mod p)
-std::vector<int> others(const Problem& problem, int first) {
-  std::vector<int> result;
-  for (int i = 1; i < problem.world_size; ++i) result.push_back((first + i) % problem.world_size);
-  return result;
-}
-
-/// gather, and scatter: the same messages the other way round.
-Schedule between_root_and_others(const Problem& problem, bool gathers) {
-  Builder b(has_counts(problem.op) ? "linear" : "direct");
-  const auto pass = [&](int peer, bool sends, const Range& part) {
-    return sends ? b.send(peer, in(part)) : b.recv(peer, out(part));
-  };
-  const auto own = own_parts(problem);
-  if (problem.rank != problem.root) {
-    for (const Range& part : own) pass(problem.root, gathers, part);
-    return b.finish();
-  }
-  for (const int peer : others(problem, problem.root)) {
-    for (const Range& part : block_parts(problem, peer)) pass(peer, !gathers, part);
-  }
-  const auto home = block_parts(problem, problem.rank);
-  for (std::size_t s = 0; s < own.size(); ++s)
-    gathers ? b.copy(out(home[s]), in(own[s])) : b.copy(out(own[s]), in(home[s]));
-  return b.finish();
-}
+std::string_view name_for(OpKind op) { return has_counts(op) ? "linear" : "direct"; }
 
 }  // namespace
 
-Schedule direct_gather(const Problem& problem) { return between_root_and_others(problem, true); }
-Schedule direct_scatter(const Problem& problem) { return between_root_and_others(problem, false); }
+Schedule direct_gather(const Problem& problem) {
+  return pass_blocks(flat_tree(problem, problem.root), problem, name_for(problem.op), true);
+}
+Schedule direct_scatter(const Problem& problem) {
+  return pass_blocks(flat_tree(problem, problem.root), problem, name_for(problem.op), false);
+}
 
 Schedule direct_reduce_scatter(const Problem& problem) {
   Builder b("direct");
-  for (const int peer : others(problem, problem.rank)) {  // not all to rank 0 first
+  for (int i = 1; i < problem.world_size; ++i) {  // not all to rank 0 first
+    const int peer = (problem.rank + i) % problem.world_size;
     for (const Range& part : block_parts(problem, peer)) b.send(peer, in(part));
   }
   const auto own = own_parts(problem), home = block_parts(problem, problem.rank);

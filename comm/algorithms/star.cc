@@ -22,12 +22,7 @@ std::vector<Range> all_blocks(const Problem& problem) {
 
 }  // namespace
 
-Schedule star_all_reduce(const Problem& problem) {
-  Tree tree;
-  if (problem.rank != 0) tree.parent = 0;
-  for (int peer = 1; problem.rank == 0 && peer < problem.world_size; ++peer) tree.children.push_back({peer, false});
-  return all_reduce_along({tree}, problem, "star");
-}
+Schedule star_all_reduce(const Problem& problem) { return all_reduce_along({flat_tree(problem, 0)}, problem, "star"); }
 
 Schedule star_all_gather(const Problem& problem) {
   Builder b("star");
