@@ -3,6 +3,26 @@
 #include <unistd.h>
 
 namespace tutti::comm {
+namespace {
+
+/// What texts call a buffer.
+const char* name_of(OpKind op, Blocks blocks, const char* otherwise) {
+  if (!has_counts(op)) return otherwise;
+  return blocks == Blocks::One ? "block" : "whole";
+}
+
+/// Whether the input is what tells count and type: the output of others may be empty, and then has none that was meant.
+constexpr bool told_by_input(const Form& form, bool v) {
+  if (only_at_root(form.output)) return true;
+  return form.input == (v ? Blocks::All : Blocks::One) || form.output == form.input;
+}
+
+void check_public(OpKind op) {
+  if (!is_message(op) && op != OpKind::Shutdown && op != OpKind::Split) return;
+  throw Error(ErrorCode::InvalidArgument, "run: ", name(op), " is no collective; call its own function");
+}
+
+}  // namespace
 
 std::unique_ptr<ProcessGroup> ProcessGroup::connect(const World& world, ProcessGroupOptions options) {
   options = complete(std::move(options));
@@ -35,12 +55,12 @@ ProcessGroup::~ProcessGroup() {
 
 int ProcessGroup::rank() const { return impl_->rank(); }
 int ProcessGroup::world_size() const { return impl_->world_size(); }
-std::string ProcessGroup::transport_name() const { return impl_->transport_name(); }
-RegisteredBuffer ProcessGroup::allocate(std::size_t nbytes) { return impl_->allocate(nbytes); }
-std::chrono::milliseconds ProcessGroup::timeout() const { return impl_->timeout(); }
-const std::string& ProcessGroup::name() const { return impl_->group_name(); }
-std::span<const int> ProcessGroup::world_ranks() const { return impl_->world_ranks(); }
-const std::shared_ptr<Store>& ProcessGroup::store() const { return impl_->store(); }
+std::string ProcessGroup::transport_name() const { return std::string(impl_->transport_->name()); }
+RegisteredBuffer ProcessGroup::allocate(std::size_t nbytes) { return {impl_->heap_.allocate(nbytes), nbytes}; }
+std::chrono::milliseconds ProcessGroup::timeout() const { return impl_->options_.timeout; }
+const std::string& ProcessGroup::name() const { return impl_->options_.name; }
+std::span<const int> ProcessGroup::world_ranks() const { return impl_->world_ranks_; }
+const std::shared_ptr<Store>& ProcessGroup::store() const { return impl_->user_store_; }
 
 std::string ProcessGroup::algorithm_for(OpKind op, std::size_t count, DType dtype, int root) {
   return impl_->enter()->algorithm_for(op, count, dtype, root);
@@ -60,27 +80,6 @@ std::unique_ptr<ProcessGroup> ProcessGroup::subgroup(std::span<const int> ranks)
 }
 
 // --- Collectives
-
-namespace {
-
-/// What texts call a buffer.
-const char* name_of(OpKind op, Blocks blocks, const char* otherwise) {
-  if (!has_counts(op)) return otherwise;
-  return blocks == Blocks::One ? "block" : "whole";
-}
-
-/// Whether the input is what tells count and type: the output of others may be empty, and then has none that was meant.
-constexpr bool told_by_input(const Form& form, bool v) {
-  if (only_at_root(form.output)) return true;
-  return form.input == (v ? Blocks::All : Blocks::One) || form.output == form.input;
-}
-
-void check_public(OpKind op) {
-  if (!is_message(op) && op != OpKind::Shutdown && op != OpKind::Split) return;
-  throw Error(ErrorCode::InvalidArgument, "run: ", name(op), " is no collective; call its own function");
-}
-
-}  // namespace
 
 ProcessGroup::Impl::Size ProcessGroup::Impl::check(const Collective& c) const {
   if (c.op == OpKind::AllToAllV) return check_all_to_all_v(c);
@@ -224,7 +223,7 @@ int ProcessGroup::sendrecv(ConstBuffer outgoing, int destination, Buffer incomin
   impl_->require(OpKind::Recv, "incoming", incoming, incoming.count, incoming.dtype);
   impl_->require_apart(OpKind::Send, outgoing, incoming);
   return impl_->enter()->guarded(impl_->fingerprint_of(OpKind::Recv, incoming, recv_tag), [&](Caller& caller) {
-    return impl_->point_to_point().sendrecv(outgoing, destination, send_tag, incoming, source, recv_tag, caller);
+    return impl_->point_to_point_.sendrecv(outgoing, destination, send_tag, incoming, source, recv_tag, caller);
   });
 }
 

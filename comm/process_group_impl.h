@@ -46,13 +46,6 @@ class ProcessGroup::Impl {
 
   int rank() const { return rank_; }
   int world_size() const { return world_size_; }
-  std::chrono::milliseconds timeout() const { return options_.timeout; }
-  const std::string& group_name() const { return options_.name; }
-  std::span<const int> world_ranks() const { return world_ranks_; }
-  const std::shared_ptr<Store>& store() const { return user_store_; }
-  std::string transport_name() const { return std::string(transport_->name()); }
-  RegisteredBuffer allocate(std::size_t nbytes) { return {heap_.allocate(nbytes), nbytes}; }
-  PointToPoint& point_to_point() { return point_to_point_; }
   bool forked() const { return forks_so_far_.load(std::memory_order_relaxed) != forks_; }
 
   /// This thread issues an operation as long as an Entry lives; another thread that enters meanwhile is refused
@@ -162,6 +155,7 @@ class ProcessGroup::Impl {
   void leave() noexcept;
 
  private:
+  friend ProcessGroup;
   using Counts = std::span<const std::size_t>;
   /// Notes one operation in the recorder: that it runs, when it is announced or waits; that it is over, when this
   /// object's life ends.

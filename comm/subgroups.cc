@@ -35,7 +35,7 @@ std::unique_ptr<ProcessGroup::Impl> ProcessGroup::Impl::split(int color, int key
   for (int rank = 0; rank < world_size(); ++rank)
     if (at(rank, 0) == color) ranks.push_back(rank);
   std::ranges::stable_sort(ranks, {}, [&](int rank) { return at(rank, 1); });
-  return form(group_name() + "/split" + std::to_string(number) + "/" + std::to_string(color), ranks);
+  return form(options_.name + "/split" + std::to_string(number) + "/" + std::to_string(color), ranks);
 }
 
 std::unique_ptr<ProcessGroup::Impl> ProcessGroup::Impl::subgroup(std::span<const int> ranks) {
@@ -51,7 +51,7 @@ std::unique_ptr<ProcessGroup::Impl> ProcessGroup::Impl::subgroup(std::span<const
   }
   if (!known.contains(rank())) refuse("this rank is not among them; only the group's members form it");
   const int number = ++subgroups_[list];
-  return form(group_name() + "/ranks-" + list_name(list) + "#" + std::to_string(number), list);
+  return form(options_.name + "/ranks-" + list_name(list) + "#" + std::to_string(number), list);
 }
 
 std::unique_ptr<ProcessGroup::Impl> ProcessGroup::Impl::form(const std::string& name, const std::vector<int>& ranks) {

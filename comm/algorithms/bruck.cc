@@ -34,12 +34,6 @@ struct Place {
   std::size_t offset = 0;
 };
 
-/// Blocks first, first + 1, ... in segments.
-std::vector<Range> blocks(const Problem& problem, int first, int number) {
-  const std::size_t n = problem.count;
-  return segments({static_cast<std::size_t>(first) * n, static_cast<std::size_t>(number) * n}, problem.segment_count);
-}
-
 }  // namespace
 
 Schedule bruck_all_gather(const Problem& problem) {
@@ -47,16 +41,16 @@ Schedule bruck_all_gather(const Problem& problem) {
   const int p = problem.world_size;
   const int rank = problem.rank;
   Fills fills;
-  for (const Range& part : blocks(problem, 0, 1)) fills.add(part, b.copy(scratch(part), in(part)));
+  for (const Range& part : block_parts(problem, 0)) fills.add(part, b.copy(scratch(part), in(part)));
   for (int distance = 1; distance < p; distance *= 2) {
     const int number = std::min(distance, p - distance);
-    for (const Range& part : blocks(problem, 0, number))
+    for (const Range& part : block_parts(problem, 0, number))
       b.send((rank - distance + p) % p, scratch(part), fills.touching(part));
-    for (const Range& part : blocks(problem, distance, number))
+    for (const Range& part : block_parts(problem, distance, number))
       fills.add(part, b.recv((rank + distance) % p, scratch(part)));
   }
   for (int j = 0; j < p; ++j) {
-    const auto home = blocks(problem, (rank + j) % p, 1), from = blocks(problem, j, 1);
+    const auto home = block_parts(problem, (rank + j) % p), from = block_parts(problem, j);
     for (std::size_t s = 0; s < home.size(); ++s) b.copy(out(home[s]), scratch(from[s]), fills.touching(from[s]));
   }
   return b.finish(static_cast<std::size_t>(p) * problem.count);
@@ -68,17 +62,17 @@ Schedule bruck_reduce_scatter(const Problem& problem) {
   const int rank = problem.rank;
   Fills sums;
   for (int j = 0; j < p; ++j) {
-    const auto home = blocks(problem, (rank + j) % p, 1), to = blocks(problem, j, 1);
+    const auto home = block_parts(problem, (rank + j) % p), to = block_parts(problem, j);
     for (std::size_t s = 0; s < home.size(); ++s) sums.add(to[s], b.copy(scratch(to[s]), in(home[s])));
   }
   for (int distance = static_cast<int>(std::bit_floor(static_cast<unsigned>(p - 1))); distance > 0; distance /= 2) {
     const int number = std::min(distance, p - distance);
-    for (const Range& part : blocks(problem, distance, number))
+    for (const Range& part : block_parts(problem, distance, number))
       b.send((rank + distance) % p, scratch(part), sums.touching(part));
-    for (const Range& part : blocks(problem, 0, number))
+    for (const Range& part : block_parts(problem, 0, number))
       sums.add(part, b.recv_reduce((rank - distance + p) % p, scratch(part), false, sums.touching(part)));
   }
-  for (const Range& part : blocks(problem, 0, 1)) b.copy(out(part), scratch(part), sums.touching(part));
+  for (const Range& part : block_parts(problem, 0)) b.copy(out(part), scratch(part), sums.touching(part));
   return b.finish(static_cast<std::size_t>(p) * problem.count);
 }
 

@@ -38,10 +38,12 @@ inline std::vector<Range> segments(Range range, std::size_t segment_count) {
   return result;
 }
 
-/// A rank's block in segments: where it lies among all ranks' blocks, and where it is the only one.
-inline std::vector<Range> block_parts(const Problem& problem, int rank) {
-  return segments(block_of(problem, rank), problem.segment_count);
+/// The blocks of ranks in a row, of one as a rule, in segments: where they lie among all ranks' blocks.
+inline std::vector<Range> block_parts(const Problem& problem, int first, int number = 1) {
+  const std::size_t begin = block_of(problem, first).offset;
+  return segments({begin, block_of(problem, first + number).offset - begin}, problem.segment_count);
 }
+/// This rank's block where it is the only one.
 inline std::vector<Range> own_parts(const Problem& problem) {
   return segments({0, block_of(problem, problem.rank).count}, problem.segment_count);
 }

@@ -32,12 +32,10 @@ struct RolePlace {
   int higher = -1;
 };
 
-int lowest_bit(int role) { return role & -role; }
-
 /// In roles; `last` is m.
 RolePlace place_of_role(int role, int last) {
   if (role == 0) return {-1, -1, last > 0 ? static_cast<int>(std::bit_floor(static_cast<unsigned>(last))) : -1};
-  const int bit = lowest_bit(role);
+  const int bit = role & -role;  // the lowest
   const int above = (role ^ bit) | (bit << 1);
   RolePlace place{above > last ? role ^ bit : above, bit > 1 ? role - bit / 2 : -1, -1};
   for (int reach = bit / 2; reach > 0 && place.higher < 0; reach /= 2) {

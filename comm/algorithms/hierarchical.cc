@@ -51,8 +51,6 @@ Slice mapped(const Slice& slice, const Mapping& mapping) {
   return {place.buffer, place.offset + slice.offset, slice.count};
 }
 
-bool same(const Slice& a, const Slice& b) { return a.buffer == b.buffer && a.offset == b.offset && a.count == b.count; }
-
 /// Joins schedules of parts of the world to one of the whole world. What a later one does waits for what an earlier one
 /// did to the same elements, and for nothing else: while one segment is exchanged between hosts the next may still be
 /// summed within them.
@@ -74,7 +72,7 @@ class Splicer {
       const bool reads = has_source(step), writes = has_target(step);
       if (reads) step.source = mapped(step.source, mapping);
       if (writes) step.target = mapped(step.target, mapping);
-      if (step.kind == Step::Kind::Copy && same(step.source, step.target)) {
+      if (step.kind == Step::Kind::Copy && step.source == step.target) {
         stands_for[i] = std::move(after);
         continue;
       }

@@ -234,11 +234,7 @@ bool all_alike(const NetworkModel& network, const std::vector<int>& host_of) {
 
 }  // namespace
 
-double Simulation::finish() const {
-  double last = 0;
-  for (const double one : finishes) last = std::max(last, one);
-  return last;
-}
+double Simulation::finish() const { return finishes.empty() ? 0 : std::ranges::max(finishes); }
 
 Simulation simulate(std::span<const Schedule> schedules, std::size_t element_bytes, const NetworkModel& network,
                     const TransferObserver& observer, const CompletionObserver& on_completion) {

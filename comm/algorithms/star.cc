@@ -14,13 +14,6 @@
 #include <tutti/comm/algorithms/tree.h>
 
 namespace tutti::comm::algorithms {
-namespace {
-
-std::vector<Range> all_blocks(const Problem& problem) {
-  return segments({0, block_of(problem, problem.world_size).offset}, problem.segment_count);
-}
-
-}  // namespace
 
 Schedule star_all_reduce(const Problem& problem) { return all_reduce_along({flat_tree(problem, 0)}, problem, "star"); }
 
@@ -29,7 +22,7 @@ Schedule star_all_gather(const Problem& problem) {
   Builder::After sent;  // Input may be a part of Output
   if (problem.rank != 0) {
     for (const Range& part : block_parts(problem, 0)) sent = {b.send(0, in(part), sent)};
-    for (const Range& part : all_blocks(problem)) b.recv(0, out(part), sent);
+    for (const Range& part : block_parts(problem, 0, problem.world_size)) b.recv(0, out(part), sent);
     return b.finish();
   }
   Builder::After there;
@@ -37,7 +30,7 @@ Schedule star_all_gather(const Problem& problem) {
   for (int peer = 1; peer < problem.world_size; ++peer) {
     for (const Range& part : block_parts(problem, peer)) there = {b.recv(peer, out(part), there)};
   }
-  for (const Range& part : all_blocks(problem)) {
+  for (const Range& part : block_parts(problem, 0, problem.world_size)) {
     for (int peer = 1; peer < problem.world_size; ++peer) b.send(peer, out(part), there);
   }
   return b.finish();
@@ -47,11 +40,12 @@ Schedule star_reduce_scatter(const Problem& problem) {
   Builder b("star");
   Builder::After done;
   if (problem.rank != 0) {
-    for (const Range& part : all_blocks(problem)) done = {b.send(0, in(part), done)};
+    for (const Range& part : block_parts(problem, 0, problem.world_size)) done = {b.send(0, in(part), done)};
     for (const Range& part : block_parts(problem, 0)) b.recv(0, out(part), done);  // Output may be a part of Input
     return b.finish();
   }
-  for (const Range& part : all_blocks(problem)) done = fold_from_left(b, problem, scratch(part), in(part), done);
+  for (const Range& part : block_parts(problem, 0, problem.world_size))
+    done = fold_from_left(b, problem, scratch(part), in(part), done);
   for (int peer = 1; peer < problem.world_size; ++peer) {
     for (const Range& part : block_parts(problem, peer)) b.send(peer, scratch(part), done);
   }

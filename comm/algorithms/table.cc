@@ -1,10 +1,9 @@
 #include <tutti/comm/algorithms/table.h>
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
-#include <vector>
+#include <set>
 
 namespace tutti::comm::algorithms {
 namespace {
@@ -119,9 +118,7 @@ constexpr std::array kAlgorithms = {
 
 /// Whether there are several hosts, of which some have several ranks.
 bool has_hosts(const Problem& problem) {
-  std::vector<int> different = problem.hosts;
-  std::sort(different.begin(), different.end());
-  different.erase(std::unique(different.begin(), different.end()), different.end());
+  const std::set<int> different(problem.hosts.begin(), problem.hosts.end());
   return different.size() > 1 && different.size() < problem.hosts.size();
 }
 

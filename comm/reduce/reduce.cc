@@ -83,19 +83,13 @@ struct Brain16 {
 /// Each pair is computed in float, and rounded. A rest shorter than a vector is padded: block and rest are computed
 /// alike.
 template <typename Format, typename Op>
-struct InFloat {
+struct InFloat : Plain<std::uint16_t, Op> {
   using Vector = Halves;
   using Tail = Halves;
   static constexpr bool kPadsTail = true;
-  static constexpr std::size_t kElementBytes = sizeof(std::uint16_t);
-  static constexpr std::size_t kTargetElementBytes = kElementBytes;
 
   static Halves apply(Halves first, Halves second) {
     return Format::narrow(Op()(Format::widen(first), Format::widen(second)));
-  }
-  static Halves finish(Halves value) { return value; }
-  static void store(std::byte* target, std::size_t at, Halves value, std::size_t bytes) {
-    std::memcpy(target + at, &value, bytes);
   }
 };
 

@@ -4,21 +4,9 @@
 namespace tutti::comm {
 namespace {
 
-std::string_view name(Step::Kind kind) {
-  switch (kind) {
-    case Step::Kind::Send:
-      return "send";
-    case Step::Kind::Recv:
-      return "recv";
-    case Step::Kind::RecvReduce:
-      return "recv_reduce";
-    case Step::Kind::Copy:
-      return "copy";
-    case Step::Kind::Reduce:
-      return "reduce";
-  }
-  return "?";
-}
+// In the order of the values.
+constexpr std::string_view kKinds[] = {"send", "recv", "recv_reduce", "copy", "reduce"};
+constexpr std::string_view kBuffers[] = {"input", "output", "scratch"};
 
 /// Block `peer` of blocks whose lengths are `count_of(0)`, `count_of(1)`, ...
 template <typename CountOf>
@@ -77,26 +65,17 @@ std::optional<std::size_t> in_place_offset(const Problem& problem, int rank) {
 }
 
 std::string describe(int rank, std::size_t index, const Step& step) {
-  return joined(
-      "step ", index, " at rank ", rank, " (", name(step.kind), has_source(step) ? " of " + describe(step.source) : "",
-      sends(step) ? joined(" to rank ", step.peer) : "", receives(step) ? joined(" from rank ", step.peer) : "",
-      has_target(step) ? " into " + describe(step.target) : "", ")");
+  return joined("step ", index, " at rank ", rank, " (", kKinds[static_cast<std::size_t>(step.kind)],
+                has_source(step) ? " of " + describe(step.source) : "",
+                sends(step) ? joined(" to rank ", step.peer) : "",
+                receives(step) ? joined(" from rank ", step.peer) : "",
+                has_target(step) ? " into " + describe(step.target) : "", ")");
 }
 
 std::string describe(const Slice& slice) {
   return joined(name(slice.buffer), "[", slice.offset, ", ", slice.offset + slice.count, ")");
 }
 
-std::string_view name(BufferId buffer) {
-  switch (buffer) {
-    case BufferId::Input:
-      return "input";
-    case BufferId::Output:
-      return "output";
-    case BufferId::Scratch:
-      return "scratch";
-  }
-  return "?";
-}
+std::string_view name(BufferId buffer) { return kBuffers[static_cast<std::size_t>(buffer)]; }
 
 }  // namespace tutti::comm

@@ -106,6 +106,8 @@ struct Slice {
   BufferId buffer = BufferId::Output;
   std::size_t offset = 0;
   std::size_t count = 0;
+
+  bool operator==(const Slice&) const = default;
 };
 
 struct Step {

@@ -42,10 +42,7 @@ class Expressions {
   }
 
   bool is_everybody_once(Id id) const {
-    for (const std::uint32_t times : times_[id]) {
-      if (times != 1) return false;
-    }
-    return true;
+    return std::ranges::all_of(times_[id], [](std::uint32_t times) { return times == 1; });
   }
 
   /// For what is_everybody_once(): whether the operands stand in the order of their ranks, however they are bracketed.

@@ -15,6 +15,16 @@ std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
   return hash ^ (hash >> 32);
 }
 
+Fingerprint fingerprint_of(const Turn& turn, std::uint64_t group) {
+  return {group,
+          turn.seq,
+          turn.count,
+          turn.root,
+          static_cast<OpKind>(turn.op),
+          static_cast<DType>(turn.dtype),
+          static_cast<ReduceOp>(turn.reduce_op)};
+}
+
 }  // namespace
 
 Announcements::Announcements(Neighbours& neighbours, Transport& transport, FailureMonitor& monitor)
@@ -48,23 +58,19 @@ bool Announcements::most_are_far() const {
   return far > 0 && 2 * far >= ranks_ - 1;
 }
 
-/// Puts the places into this rank's line; returns the marks that go with them.
-std::uint8_t Announcements::put(const Memory& memory) {
-  Turn& turn = segment_.turn(self_, number_);
-  std::uint8_t marks = 0;
-  for (std::size_t i = 0; i < memory.size(); ++i) {
-    if (!memory[i]) continue;
-    marks |= static_cast<std::uint8_t>(Turn::kHasMemory << i);
-    turn.memory[i] = *memory[i];
-  }
-  return marks;
-}
-
 void Announcements::note_messages(const Fingerprint& f) {
   history_ = mixed(mixed(history_, f.seq), static_cast<std::uint64_t>(f.root) << 32 | static_cast<std::uint64_t>(f.op));
 }
 
-void Announcements::announce(const Memory& memory) { publish(put(memory)); }
+void Announcements::announce(const Memory& memory) {
+  std::uint8_t marks = 0;
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    if (!memory[i]) continue;
+    marks |= static_cast<std::uint8_t>(Turn::kHasMemory << i);
+    segment_.turn(self_, number_).memory[i] = *memory[i];
+  }
+  publish(marks);
+}
 
 /// The fingerprint and the digest, for others to compare with theirs.
 void Announcements::put_fingerprint(Turn& turn) {
@@ -131,20 +137,6 @@ void Announcements::wait_until(const std::function<bool()>& ready, int index) {
       waiter.block([&](std::chrono::milliseconds timeout) { neighbours_.sleep(ready, {index}, timeout); }, awaited);
   }
 }
-
-namespace {
-
-Fingerprint fingerprint_of(const Turn& turn, std::uint64_t group) {
-  return {group,
-          turn.seq,
-          turn.count,
-          turn.root,
-          static_cast<OpKind>(turn.op),
-          static_cast<DType>(turn.dtype),
-          static_cast<ReduceOp>(turn.reduce_op)};
-}
-
-}  // namespace
 
 /// The digests differ: somewhere the two ranks have called different operations. Reports the oldest difference.
 void Announcements::compare(const Turn& theirs, int index) const {

@@ -91,7 +91,6 @@ class Announcements {
 
   bool most_are_far() const;
   void free_slot();
-  std::uint8_t put(const Memory& memory);
   void put_fingerprint(Turn& turn);
   void publish(std::uint8_t marks);
   void tell_finished();
