@@ -33,21 +33,16 @@
 namespace tutti::comm::algorithms {
 namespace {
 
-/// Where a spliced schedule's buffers lie in those of the whole.
-struct Mapping {
-  struct Place {
-    BufferId buffer;
-    std::size_t offset = 0;
-  };
-  Place input{BufferId::Input};
-  Place output{BufferId::Output};
-  Place scratch{BufferId::Scratch};
+/// Where a buffer of a spliced schedule lies in those of the whole.
+struct Place {
+  BufferId buffer;
+  std::size_t offset = 0;
 };
 
+using Mapping = std::array<Place, 3>;  // of Input, Output and Scratch
+
 Slice mapped(const Slice& slice, const Mapping& mapping) {
-  const Mapping::Place& place = slice.buffer == BufferId::Input    ? mapping.input
-                                : slice.buffer == BufferId::Output ? mapping.output
-                                                                   : mapping.scratch;
+  const Place& place = mapping[static_cast<std::size_t>(slice.buffer)];
   return {place.buffer, place.offset + slice.offset, slice.count};
 }
 
@@ -139,11 +134,13 @@ Problem part_of(const Problem& whole, OpKind op, std::size_t ranks, int self, st
 
 /// All three buffers in one place: for sums that may be made where the data are.
 Mapping all_in(BufferId buffer, std::size_t offset = 0) {
-  return {{buffer, offset}, {buffer, offset}, {buffer, offset}};
+  return {{{buffer, offset}, {buffer, offset}, {buffer, offset}}};
 }
 
-/// Output for Output, Scratch for Scratch, and nothing for Input.
-Mapping in_place(std::size_t offset = 0) { return {{BufferId::Output, offset}, {BufferId::Output, offset}}; }
+/// Output, for Input too, and Scratch for Scratch.
+Mapping in_place(std::size_t offset = 0) {
+  return {{{BufferId::Output, offset}, {BufferId::Output, offset}, {BufferId::Scratch}}};
+}
 
 /// The phases in which the ranks of a host, or the leaders, do `op` together, from or to the leader or the root.
 class Phases {
@@ -230,7 +227,7 @@ Schedule hierarchical_broadcast(const Problem& problem) {
 Schedule hierarchical_reduce(const Problem& problem) {
   Phases phases("hierarchical", problem, Hosts(problem, problem.root), problem.root);
   const BufferId sum = problem.rank == problem.root ? BufferId::Output : BufferId::Scratch;
-  phases.within_hosts(OpKind::Reduce, binomial_reduce, {{BufferId::Input}, {sum}, {BufferId::Scratch}});
+  phases.within_hosts(OpKind::Reduce, binomial_reduce, {{{BufferId::Input}, {sum}, {BufferId::Scratch}}});
   phases.among_leaders(OpKind::Reduce, binomial_reduce, all_in(sum));
   return phases.finish();
 }

@@ -79,32 +79,24 @@ Schedule ring_reduce_scatter(const Problem& problem) {
   const int left = wrap(problem.rank - 1, p);
   std::size_t longest = 0;
   for (int rank = 0; rank < p; ++rank) longest = std::max(longest, block_of(problem, rank).count);
-  const std::size_t most_parts = segments({0, longest}, problem.segment_count).size();
   /// Where hop t builds its sum of a part of the block that lies at `block`.
-  const auto sum = [&](int t, const Range& block, const Range& part) {
+  const auto place_of = [&](int t, const Range& block, const Range& part) {
     const Range place{part.offset - block.offset, part.count};
     return t == hops - 1 ? out(place) : scratch({static_cast<std::size_t>(t % 2) * longest + place.offset, part.count});
   };
-  if (p == 1) {
-    for (const Range& part : own_parts(problem)) b.copy(out(part), in(part));
-  }
+  for (const Range& part : block_parts(problem, wrap(problem.rank - 1, p)))
+    p == 1 ? b.copy(out({part.offset, part.count}), in(part)) : b.send(right, in(part));
   std::array<std::vector<Builder::After>, 2> sent;  // per place and segment: the last send from there
-  sent.fill(std::vector<Builder::After>(most_parts));
-  std::vector<Builder::After> summed(most_parts);  // of the block that this hop sends
+  sent.fill(std::vector<Builder::After>(segments({0, longest}, problem.segment_count).size()));
   for (int t = 0; t < hops; ++t) {
-    const Range sends = block_of(problem, wrap(problem.rank - 1 - t, p));
-    const Range adds = block_of(problem, wrap(problem.rank - 2 - t, p));
-    const auto outgoing = segments(sends, problem.segment_count), incoming = segments(adds, problem.segment_count);
-    const auto here = static_cast<std::size_t>(t % 2);
-    for (std::size_t s = 0; s < std::max(outgoing.size(), incoming.size()); ++s) {
-      if (s < outgoing.size()) {
-        const auto send = b.send(right, t == 0 ? in(outgoing[s]) : sum(t - 1, sends, outgoing[s]), summed[s]);
-        if (t > 0) sent[1 - here][s] = {send};
-      }
-      if (s < incoming.size()) {
-        const auto received = b.recv(left, sum(t, adds, incoming[s]), sent[here][s]);
-        summed[s] = {b.reduce(sum(t, adds, incoming[s]), in(incoming[s]), false, {received})};
-      }
+    const Range block = block_of(problem, wrap(problem.rank - 2 - t, p));
+    auto& sent_before = sent[static_cast<std::size_t>(t % 2)];
+    const auto parts = segments(block, problem.segment_count);
+    for (std::size_t s = 0; s < parts.size(); ++s) {
+      const Slice sum = place_of(t, block, parts[s]);
+      const auto received = b.recv(left, sum, sent_before[s]);
+      const auto added = b.reduce(sum, in(parts[s]), false, {received});
+      if (t < hops - 1) sent_before[s] = {b.send(right, sum, {added})};
     }
   }
   return b.finish(longest * static_cast<std::size_t>(std::clamp(hops - 1, 0, 2)));

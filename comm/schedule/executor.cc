@@ -51,6 +51,9 @@ void Executor::run(const Plan& plan, const Operation& operation) {
   waits_for_.resize(count);
   if (outgoing_.size() < count) outgoing_.resize(count);
   scratch_.resize(std::max(scratch_.size(), plan.scratch_count * element_bytes_));
+  // Input is only ever read; the cast lets one function serve sources and targets.
+  auto* const input = static_cast<std::byte*>(const_cast<void*>(operation.input));
+  memory_ = {input, static_cast<std::byte*>(operation.output), scratch_.data()};
   ready_.clear();
   active_sends_.clear();
   active_receives_.clear();
@@ -271,19 +274,5 @@ void Executor::block(Waiter& waiter) {
 }
 
 void Executor::explain_loss(const Error& error, int peer) { monitor_.explain_loss(error, std::span(&peer, 1)); }
-
-std::byte* Executor::address(const Slice& slice) {
-  const std::size_t offset = slice.offset * element_bytes_;
-  switch (slice.buffer) {
-    // Input is only ever read; the cast lets one function serve sources and targets.
-    case BufferId::Input:
-      return static_cast<std::byte*>(const_cast<void*>(operation_->input)) + offset;
-    case BufferId::Output:
-      return static_cast<std::byte*>(operation_->output) + offset;
-    case BufferId::Scratch:
-      return scratch_.data() + offset;
-  }
-  return nullptr;
-}
 
 }  // namespace tutti::comm

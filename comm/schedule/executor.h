@@ -81,7 +81,9 @@ class Executor {
   void block(Waiter& waiter);
   [[noreturn]] void explain_loss(const Error& error, int peer);
 
-  std::byte* address(const Slice& slice);
+  std::byte* address(const Slice& slice) const {
+    return memory_[static_cast<std::size_t>(slice.buffer)] + slice.offset * element_bytes_;
+  }
   std::size_t nbytes(const Slice& slice) const { return slice.count * element_bytes_; }
 
   Transport& transport_;
@@ -91,6 +93,7 @@ class Executor {
   const Plan* plan_ = nullptr;
   const Operation* operation_ = nullptr;
   std::size_t element_bytes_ = 0;
+  std::array<std::byte*, 3> memory_{};  // by BufferId
   std::size_t completed_ = 0;
   std::vector<std::uint32_t> waits_for_;
   std::vector<std::uint32_t> ready_;

@@ -77,10 +77,9 @@ HostSegment HostSegment::open(const Address& address, int ranks) {
 }
 
 HostSegment::Address HostSegment::address() const {
-  return {static_cast<std::int32_t>(::getpid()), file_.descriptor(), nonce()};
+  const auto* header = reinterpret_cast<const Header*>(file_.data());
+  return {static_cast<std::int32_t>(::getpid()), file_.descriptor(), header->nonce};
 }
-
-const std::uint64_t& HostSegment::nonce() const { return reinterpret_cast<const Header*>(file_.data())->nonce; }
 
 std::byte* HostSegment::ring(int from, int to, int lane) const {
   return rings_ +

@@ -88,7 +88,6 @@ class HostSegment {
 
   int ranks() const { return ranks_; }
   Address address() const;
-  const std::uint64_t& nonce() const;
 
   RankState& state(int index) const { return reinterpret_cast<RankState*>(states_)[index]; }
   Turn& turn(int index, std::uint64_t number) const {
