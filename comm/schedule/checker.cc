@@ -6,37 +6,24 @@ namespace {
 
 using Node = StepGraph::Node;
 
+// What follows throws InvalidArgument with the first fault, as StepGraph does.
+
 // --- Each step by itself
 
-std::string check_slice(const Problem& problem, int rank, const Schedule& schedule, const Slice& slice) {
-  const std::size_t size = extent(problem, rank, slice.buffer, schedule.scratch_count);
-  if (slice.offset <= size && slice.count <= size - slice.offset) return {};
-  return joined(" is out of bounds: ", name(slice.buffer), " has ", size, " elements");
-}
-
-std::string check_step(const Problem& problem, int rank, const Schedule& schedule, const Step& step) {
-  if (has_source(step)) {
-    std::string fault = check_slice(problem, rank, schedule, step.source);
-    if (!fault.empty()) return fault;
-  }
-  if (has_target(step)) {
-    std::string fault = check_slice(problem, rank, schedule, step.target);
-    if (!fault.empty()) return fault;
-    if (step.target.buffer == BufferId::Input) return " writes to input";
-  }
-  if (has_source(step) && has_target(step) && step.source.count != step.target.count) {
-    return " has source and target of different counts";
-  }
-  return {};
-}
-
-std::string check_steps(const Problem& problem, std::span<const Schedule> schedules, const StepGraph& graph) {
-  for (Node node = 0; node < graph.size(); ++node) {
-    const int rank = graph.rank(node);
-    const std::string fault = check_step(problem, rank, schedules[static_cast<std::size_t>(rank)], graph.step(node));
-    if (!fault.empty()) return graph.text(node) + fault;
-  }
-  return {};
+void check_step(const Problem& problem, std::span<const Schedule> schedules, const StepGraph& graph, Node node) {
+  const int rank = graph.rank(node);
+  const Step& step = graph.step(node);
+  const auto check_slice = [&](const Slice& slice) {
+    const std::size_t scratch_count = schedules[static_cast<std::size_t>(rank)].scratch_count;
+    const std::size_t size = extent(problem, rank, slice.buffer, scratch_count);
+    if (slice.offset > size || slice.count > size - slice.offset)
+      refuse(graph.text(node), " is out of bounds: ", name(slice.buffer), " has ", size, " elements");
+  };
+  if (has_source(step)) check_slice(step.source);
+  if (has_target(step)) check_slice(step.target);
+  if (has_target(step) && step.target.buffer == BufferId::Input) refuse(graph.text(node), " writes to input");
+  if (has_source(step) && has_target(step) && step.source.count != step.target.count)
+    refuse(graph.text(node), " has source and target of different counts");
 }
 
 // --- Memory accesses of one rank
@@ -78,29 +65,27 @@ bool conflict(const Step& a, const Step& b) {
   return has_source(a) && has_target(b) && overlap(a.source, b.target);
 }
 
-std::string check_accesses(std::size_t rank, const Schedule& schedule, const StepGraph& graph) {
+void check_accesses(std::size_t rank, const Schedule& schedule, const StepGraph& graph) {
   const Ancestors ancestors(schedule);
   for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
     const Step& step = schedule.steps[i];
     if (is_copy_onto_itself(step)) continue;
-    if (has_source(step) && has_target(step) && overlap(step.source, step.target)) {
-      return graph.text(graph.node(rank, i)) + " has overlapping source and target";
-    }
+    if (has_source(step) && has_target(step) && overlap(step.source, step.target))
+      refuse(graph.text(graph.node(rank, i)), " has overlapping source and target");
     for (std::size_t k = 0; k < i; ++k) {
       const Step& earlier = schedule.steps[k];
       if (!conflict(earlier, step) || is_copy_onto_itself(earlier) || ancestors.contains(i, k)) continue;
-      return graph.text(graph.node(rank, i)) + " and " + graph.text(graph.node(rank, k)) +
-             " touch the same elements in no order";
+      refuse(graph.text(graph.node(rank, i)), " and ", graph.text(graph.node(rank, k)),
+             " touch the same elements in no order");
     }
   }
-  return {};
 }
 
 // --- Barrier
 
 /// A rank may leave when it has heard of every rank. A message tells what its sender knew for certain: itself and what
 /// the steps before the send, by `after`, had heard.
-std::string check_barrier(const StepGraph& graph, std::span<const Node> order) {
+void check_barrier(const StepGraph& graph, std::span<const Node> order) {
   using Ranks = std::vector<bool>;
   const std::size_t p = graph.ranks();
   const auto add = [](Ranks& to, const Ranks& from) {
@@ -123,43 +108,30 @@ std::string check_barrier(const StepGraph& graph, std::span<const Node> order) {
     add(hears, told);
     add(known[static_cast<std::size_t>(graph.rank(receiver))], hears);
   }
-  for (std::size_t rank = 0; rank < p; ++rank) {
-    for (std::size_t other = 0; other < p; ++other) {
-      if (!known[rank][other]) return joined("rank ", rank, " leaves the barrier without having heard of rank ", other);
-    }
-  }
-  return {};
+  for (std::size_t rank = 0; rank < p; ++rank)
+    for (std::size_t other = 0; other < p; ++other)
+      if (!known[rank][other]) refuse("rank ", rank, " leaves the barrier without having heard of rank ", other);
 }
 
 // --- All together
 
-std::string check_problem(const Problem& problem, std::span<const Schedule> schedules) {
-  if (problem.op == OpKind::Send || problem.op == OpKind::Recv) {
-    return joined("a ", name(problem.op), " has no schedule to check");
-  }
-  if (problem.world_size < 1 || schedules.size() != static_cast<std::size_t>(problem.world_size)) {
-    return joined("world size ", problem.world_size, " needs as many schedules, found ", schedules.size());
-  }
-  if (has_counts(problem.op) && problem.counts.size() != schedules.size()) {
-    return joined("world size ", problem.world_size, " needs as many counts, found ", problem.counts.size());
-  }
-  if (problem.op == OpKind::AllToAllV && problem.counts.size() != schedules.size() * schedules.size()) {
-    return joined("world size ", problem.world_size, " needs a table of as many rows and columns, found ",
-                  problem.counts.size(), " counts");
-  }
-  if (problem.root < 0 || problem.root >= problem.world_size) {
-    return joined("root ", problem.root, " is outside of 0 .. ", problem.world_size - 1);
-  }
-  return {};
+void check_problem(const Problem& problem, std::span<const Schedule> schedules) {
+  if (is_message(problem.op)) refuse("a ", name(problem.op), " has no schedule to check");
+  if (problem.world_size < 1 || schedules.size() != static_cast<std::size_t>(problem.world_size))
+    refuse("world size ", problem.world_size, " needs as many schedules, found ", schedules.size());
+  if (has_counts(problem.op) && problem.counts.size() != schedules.size())
+    refuse("world size ", problem.world_size, " needs as many counts, found ", problem.counts.size());
+  if (problem.op == OpKind::AllToAllV && problem.counts.size() != schedules.size() * schedules.size())
+    refuse("world size ", problem.world_size, " needs a table of as many rows and columns, found ",
+           problem.counts.size(), " counts");
+  if (problem.root < 0 || problem.root >= problem.world_size)
+    refuse("root ", problem.root, " is outside of 0 .. ", problem.world_size - 1);
 }
 
-std::string check_data(const Problem& problem, std::span<const Schedule> schedules, const StepGraph& graph,
-                       std::span<const Node> order, bool in_place) {
-  for (std::size_t rank = 0; rank < schedules.size(); ++rank) {
-    std::string fault = check_accesses(rank, schedules[rank], graph);
-    if (!fault.empty()) return fault;
-  }
-  return symbolic_run(problem, schedules, graph, order, in_place);
+void check_data(const Problem& problem, std::span<const Schedule> schedules, const StepGraph& graph,
+                std::span<const Node> order, bool in_place) {
+  for (std::size_t rank = 0; rank < schedules.size(); ++rank) check_accesses(rank, schedules[rank], graph);
+  symbolic_run(problem, schedules, graph, order, in_place);
 }
 
 /// The schedules as they run where Input lies in Output.
@@ -176,30 +148,30 @@ std::vector<Schedule> in_place(const Problem& problem, std::span<const Schedule>
   return result;
 }
 
-std::string check_all(const Problem& problem, std::span<const Schedule> schedules) {
+void check_all(const Problem& problem, std::span<const Schedule> schedules) {
+  check_problem(problem, schedules);
   const StepGraph graph(schedules, problem.world_size);
-  std::string fault = check_steps(problem, schedules, graph);
-  if (!fault.empty()) return fault;
+  for (Node node = 0; node < graph.size(); ++node) check_step(problem, schedules, graph, node);
   const std::vector<Node> order = completion_order(graph);
   if (problem.op == OpKind::Barrier || problem.op == OpKind::Shutdown) return check_barrier(graph, order);
 
-  fault = check_data(problem, schedules, graph, order, false);
-  if (fault.empty() && (problem.op == OpKind::Reduce || problem.op == OpKind::AllGather)) {
-    fault = check_data(problem, in_place(problem, schedules), graph, order, true);
-    if (!fault.empty()) fault = "with input and output in the same memory: " + fault;
+  check_data(problem, schedules, graph, order, false);
+  if (problem.op != OpKind::Reduce && problem.op != OpKind::AllGather) return;
+  try {
+    check_data(problem, in_place(problem, schedules), graph, order, true);
+  } catch (const Error& fault) {
+    refuse("with input and output in the same memory: ", fault.what());
   }
-  return fault;
 }
 
 }  // namespace
 
 std::string check(const Problem& problem, std::span<const Schedule> schedules) {
-  const std::string fault = check_problem(problem, schedules);
-  if (!fault.empty()) return fault;
   try {
-    return check_all(problem, schedules);
-  } catch (const Error& error) {  // of the graph
-    return error.what();
+    check_all(problem, schedules);
+    return {};
+  } catch (const Error& fault) {
+    return fault.what();
   }
 }
 

@@ -16,9 +16,7 @@ struct End {
   Node node;
 
   auto pair() const { return std::tie(from, to); }
-  bool operator<(const End& other) const {
-    return std::tie(from, to, node) < std::tie(other.from, other.to, other.node);
-  }
+  auto operator<=>(const End& other) const = default;
 };
 
 /// "deadlock: A waits for B, which waits for ..." until a step comes again.

@@ -1,4 +1,4 @@
-#include <tutti/comm/base/text.h>
+#include <tutti/comm/base/error.h>
 #include <tutti/comm/schedule/checker.h>
 
 #include <algorithm>
@@ -82,12 +82,13 @@ class Run {
     for (int rank = 0; rank < problem.world_size; ++rank) memories_.push_back(initial_memory(rank, in_place));
   }
 
-  std::string replay(std::span<const Node> order) {
+  void replay(std::span<const Node> order) {
     for (const Node node : order) {
       const Node receiver = graph_.partner(node) == StepGraph::kNone ? node : graph_.partner(node);
-      if (!load(node) || !store(receiver)) return fault_;
+      load(node);
+      store(receiver);
     }
-    return check_result();
+    check_result();
   }
 
  private:
@@ -115,19 +116,18 @@ class Run {
   }
 
   /// Reads the step's source into wire_.
-  bool load(Node node) {
+  void load(Node node) {
     const Slice& slice = step(node).source;
     const auto& from = cells(node, slice.buffer);
     wire_.clear();
     for (std::size_t i = slice.offset; i < slice.offset + slice.count; ++i) {
-      if (from[i].expression == Expressions::kNothing) return reads_nothing(node, slice.buffer, i);
+      if (from[i].expression == Expressions::kNothing) reads_nothing(node, slice.buffer, i);
       wire_.push_back(from[i]);
     }
-    return true;
   }
 
   /// Writes or reduces wire_ into the step's target.
-  bool store(Node node) {
+  void store(Node node) {
     const Step& receiver = step(node);
     auto& into = cells(node, receiver.target.buffer);
     for (std::size_t i = 0; i < wire_.size(); ++i) {
@@ -138,25 +138,17 @@ class Run {
         continue;
       }
       const std::size_t at = receiver.target.offset + i;
-      if (cell.expression == Expressions::kNothing) return reads_nothing(node, receiver.target.buffer, at);
-      if (cell.element != incoming.element) {
-        return fault(graph_.text(node), ": at ", name(receiver.target.buffer), " element ", at,
-                     " reduces input element ", incoming.element, " into input element ", cell.element);
-      }
+      if (cell.expression == Expressions::kNothing) reads_nothing(node, receiver.target.buffer, at);
+      if (cell.element != incoming.element)
+        refuse(graph_.text(node), ": at ", name(receiver.target.buffer), " element ", at, " reduces input element ",
+               incoming.element, " into input element ", cell.element);
       cell.expression = receiver.incoming_first ? expressions_.sum(incoming.expression, cell.expression)
                                                 : expressions_.sum(cell.expression, incoming.expression);
     }
-    return true;
   }
 
-  bool reads_nothing(Node node, BufferId buffer, std::size_t element) {
-    return fault(graph_.text(node), " reads ", name(buffer), " element ", element, ", which nothing has written");
-  }
-
-  template <typename... Parts>
-  bool fault(const Parts&... parts) {
-    fault_ = joined(parts...);
-    return false;
+  [[noreturn]] void reads_nothing(Node node, BufferId buffer, std::size_t element) const {
+    refuse(graph_.text(node), " reads ", name(buffer), " element ", element, ", which nothing has written");
   }
 
   /// What output element i at `rank` must hold, for the operations that only move data.
@@ -190,35 +182,30 @@ class Run {
     }
   }
 
-  std::string check_result() {
+  void check_result() {
     for (int rank = 0; rank < problem_.world_size; ++rank) {
       const auto& output = memories_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(BufferId::Output)];
       for (std::size_t i = 0; i < output.size(); ++i) {
-        if (!(is_reduction(problem_.op) ? check_reduced(rank, i, output[i]) : check_moved(rank, i, output[i])))
-          return fault_;
+        is_reduction(problem_.op) ? check_reduced(rank, i, output[i]) : check_moved(rank, i, output[i]);
       }
     }
-    return {};
   }
 
-  bool check_reduced(int rank, std::size_t i, const Symbol& found) {
+  void check_reduced(int rank, std::size_t i, const Symbol& found) {
     std::size_t element = i;
     if (problem_.op == OpKind::ReduceScatter || problem_.op == OpKind::ReduceScatterV)
       element += block_of(problem_, rank).offset;
-    if (found.element != element || !expressions_.is_everybody_once(found.expression)) {
-      return fault("rank ", rank, " output element ", i, ": expected input element ", element,
-                   " of every rank once, found ", text(found));
-    }
+    if (found.element != element || !expressions_.is_everybody_once(found.expression))
+      refuse("rank ", rank, " output element ", i, ": expected input element ", element, " of every rank once, found ",
+             text(found));
     if (problem_.in_order && !expressions_.is_in_order(found.expression))
-      return fault("rank ", rank, " output element ", i, ": the operands do not stand in the order of their ranks");
+      refuse("rank ", rank, " output element ", i, ": the operands do not stand in the order of their ranks");
     if (problem_.left_fold && found.expression != left_fold())
-      return fault("rank ", rank, " output element ", i, ": the operands are not bracketed from the left");
+      refuse("rank ", rank, " output element ", i, ": the operands are not bracketed from the left");
     const auto& first = memories_[0][static_cast<std::size_t>(BufferId::Output)];
-    if (problem_.op == OpKind::AllReduce && found.expression != first[i].expression) {
-      return fault("rank ", rank, " output element ", i,
-                   ": expected the same order of operands as at rank 0, found another one; bits may differ");
-    }
-    return true;
+    if (problem_.op == OpKind::AllReduce && found.expression != first[i].expression)
+      refuse("rank ", rank, " output element ", i,
+             ": expected the same order of operands as at rank 0, found another one; bits may differ");
   }
 
   Expressions::Id left_fold() {
@@ -227,10 +214,10 @@ class Run {
     return all;
   }
 
-  bool check_moved(int rank, std::size_t i, const Symbol& found) {
+  void check_moved(int rank, std::size_t i, const Symbol& found) const {
     const Symbol right = expected(rank, i);
-    if (found.element == right.element && found.expression == right.expression) return true;
-    return fault("rank ", rank, " output element ", i, ": expected ", text(right), ", found ", text(found));
+    if (found.element != right.element || found.expression != right.expression)
+      refuse("rank ", rank, " output element ", i, ": expected ", text(right), ", found ", text(found));
   }
 
   std::string text(const Symbol& symbol) const {
@@ -244,14 +231,13 @@ class Run {
   Expressions expressions_;
   std::vector<Memory> memories_;
   std::vector<Symbol> wire_;
-  std::string fault_;
 };
 
 }  // namespace
 
-std::string symbolic_run(const Problem& problem, std::span<const Schedule> schedules, const StepGraph& graph,
-                         std::span<const Node> order, bool in_place) {
-  return Run(problem, schedules, graph, in_place).replay(order);
+void symbolic_run(const Problem& problem, std::span<const Schedule> schedules, const StepGraph& graph,
+                  std::span<const Node> order, bool in_place) {
+  Run(problem, schedules, graph, in_place).replay(order);
 }
 
 }  // namespace tutti::comm
