@@ -6,9 +6,10 @@
 // Thread-safety: none needed; a SharedFile does not change after construction.
 #pragma once
 
-#include <sys/types.h>
+#include <tutti/comm/wire/socket.h>
 
 #include <cstddef>
+#include <memory>
 #include <string>
 
 namespace tutti::comm {
@@ -23,20 +24,20 @@ class SharedFile {
   /// shorter than `bytes`.
   static SharedFile open(pid_t owner, int descriptor, std::size_t bytes);
 
-  SharedFile() = default;
-  SharedFile(SharedFile&& other) noexcept;
-  SharedFile& operator=(SharedFile&& other) noexcept;
-  ~SharedFile();
-
-  std::byte* data() const { return data_; }
-  std::size_t size() const { return size_; }
+  std::byte* data() const { return data_.get(); }
+  std::size_t size() const { return data_.get_deleter().size; }
   /// For others to open; -1 in a file that was opened.
-  int descriptor() const { return descriptor_; }
+  int descriptor() const { return descriptor_.get(); }
 
  private:
-  std::byte* data_ = nullptr;
-  std::size_t size_ = 0;
-  int descriptor_ = -1;
+  struct Unmap {
+    std::size_t size;
+    void operator()(std::byte* data) const;
+  };
+  void map(int descriptor, std::size_t bytes, int flags, const std::string& what);
+
+  std::unique_ptr<std::byte, Unmap> data_;
+  Socket descriptor_;
 };
 
 }  // namespace tutti::comm
