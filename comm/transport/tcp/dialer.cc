@@ -1,4 +1,4 @@
-#include <tutti/comm/base/error.h>
+#include <tutti/comm/base/deadline.h>
 #include <tutti/comm/base/format.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/transport/tcp/dialer.h>
@@ -7,14 +7,6 @@
 #include <algorithm>
 
 namespace tutti::comm {
-namespace {
-
-std::string seconds_since(std::chrono::steady_clock::time_point start) {
-  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
-  return format("%.1f s", passed.count());
-}
-
-}  // namespace
 
 Dialer::Dialer(Options options) : options_(std::move(options)) { start_due(); }
 
@@ -40,7 +32,8 @@ bool Dialer::advance() {
   for (bool changed = true; changed;) {
     changed = false;
     start_due();
-    if (attempts_.empty() && next_ == options_.endpoints.size()) give_up();
+    if (attempts_.empty() && next_ == options_.endpoints.size())
+      throw Error(worst_.value_or(ErrorCode::PeerLost), failures_);
     for (std::size_t index = 0; index < attempts_.size(); ++index) {
       if (chosen_ && *chosen_ != index) continue;
       if (step(index, changed)) return true;
@@ -81,8 +74,6 @@ void Dialer::add_failure(const std::string& endpoint, const Error& error) {
   if (!worst_ || *worst_ == ErrorCode::PeerLost) worst_ = error.code();  // what the peer itself said counts more
 }
 
-void Dialer::give_up() { throw Error(worst_.value_or(ErrorCode::PeerLost), failures_); }
-
 int Dialer::native_handle() {
   if (chosen_) return chosen().native_handle();
   return attempts_.empty() ? -1 : attempts_.back().socket->native_handle();
@@ -94,7 +85,7 @@ bool Dialer::wants_to_write() {
 }
 
 std::string Dialer::text_of_status() const {
-  std::string text = "for " + seconds_since(started_) + ": ";
+  std::string text = format("for %.1f s: ", elapsed_seconds(started_));
   for (const Attempt& attempt : attempts_)
     text += (&attempt == &attempts_.front() ? "" : ", ") + (attempt.socket->is_connecting()
                                                                 ? "no answer from " + attempt.endpoint

@@ -60,8 +60,6 @@ class Dialer {
   bool step(std::size_t index, bool& changed);
   void add_failure(const std::string& endpoint, const Error& error);
   void warn_of_silence();
-  [[noreturn]] void give_up();
-
   std::string text_of_status() const;
 
   const Options options_;

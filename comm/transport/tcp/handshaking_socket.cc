@@ -69,7 +69,8 @@ bool HandshakingSocket::step() {
           throw Error(ErrorCode::Protocol, "not a Tutti peer: its first bytes are " + quote_bytes(received()));
         return false;
       }
-      answer_hello();
+      send(server_->challenge(received().first<kHelloBytes>()));
+      state_ = State::AwaitProof;
       break;
     case State::AwaitChallenge:
       if (!receive(kChallengeBytes) || !may_prove_) return false;
@@ -127,11 +128,6 @@ void HandshakingSocket::begin_handshake() {
     server_.emplace(PeerIdentity{}, proof_key_);
     state_ = State::AwaitHello;
   }
-}
-
-void HandshakingSocket::answer_hello() {
-  send(server_->challenge(received().first<kHelloBytes>()));
-  state_ = State::AwaitProof;
 }
 
 void HandshakingSocket::answer_challenge() {

@@ -84,7 +84,6 @@ class HandshakingSocket {
   void connected();
   bool advance_tls();
   void begin_handshake();
-  void answer_hello();
   void answer_challenge();
   bool find_group();  // AwaitGroup: true if the verdict has been given
   void decide(const std::string& objection);

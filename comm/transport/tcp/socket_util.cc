@@ -3,33 +3,23 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/transport/tcp/socket_util.h>
-
-#include <charconv>
-#include <string_view>
+#include <tutti/comm/wire/local_address.h>
+#include <tutti/comm/wire/socket.h>
 
 namespace tutti::comm {
 
 std::string to_string(const asio::ip::tcp::endpoint& endpoint) {
-  const std::string address = endpoint.address().to_string();
-  const std::string port = std::to_string(endpoint.port());
-  return endpoint.address().is_v6() ? "[" + address + "]:" + port : address + ":" + port;
+  return host_and_port(endpoint.address().to_string(), endpoint.port());
 }
 
 asio::ip::tcp::endpoint parse_endpoint(const std::string& text) {
-  const auto colon = text.rfind(':');
-  if (colon != std::string::npos && colon > 0) {
-    std::string host = text.substr(0, colon);
-    if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-    asio::error_code error;
-    const auto address = asio::ip::make_address(host, error);
-    unsigned port = 0;
-    const char* end = text.data() + text.size();
-    const auto [stop, code] = std::from_chars(text.data() + colon + 1, end, port);
-    if (!error && code == std::errc() && stop == end && port <= 65535)
-      return {address, static_cast<asio::ip::port_type>(port)};
-  }
-  throw Error(ErrorCode::InvalidArgument, "'" + text + "' is no address:port");
+  asio::error_code error;
+  const auto address = asio::ip::make_address(address_of_endpoint(text), error);
+  const auto port = decimal<asio::ip::port_type>(std::string_view(text).substr(text.rfind(':') + 1));
+  if (error || !port) refuse("'", text, "' is no address:port");
+  return {address, *port};
 }
 
 void prepare(asio::ip::tcp::socket& socket) {
