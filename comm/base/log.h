@@ -7,7 +7,6 @@
 #include <tutti/comm/base/text.h>
 
 #include <functional>
-#include <string>
 #include <string_view>
 
 namespace tutti::comm {

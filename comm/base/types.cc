@@ -2,8 +2,6 @@
 #include <tutti/comm/base/reduction.h>
 #include <tutti/comm/base/types.h>
 
-#include <iterator>
-
 namespace tutti::comm {
 namespace {
 

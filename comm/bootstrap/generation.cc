@@ -7,7 +7,6 @@
 #include <tutti/comm/wire/printable.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <tuple>
 #include <utility>

@@ -3,7 +3,6 @@
 // Thread-safety: none, but the store's own. The owner keeps it as long as any rank may ask the store.
 #pragma once
 
-#include <tutti/comm/base/deadline.h>
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/comm/store/store.h>
 #include <tutti/comm/store/tcp_store_server.h>

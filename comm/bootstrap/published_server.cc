@@ -12,7 +12,6 @@
 #include <tutti/comm/wire/printable.h>
 #include <tutti/comm/wire/socket.h>
 
-#include <algorithm>
 #include <map>
 #include <mutex>
 #include <thread>

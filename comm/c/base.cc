@@ -1,10 +1,7 @@
 // Results, texts, numbers of the C API as values of comm, versions and the caller's operators.
 #include <tutti/comm/c/boundary.h>
-#include <tutti/comm/c/tutti.h>
 
-#include <algorithm>
 #include <cstdio>
-#include <iterator>
 #include <limits>
 #include <map>
 #include <new>

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/base/reduction.h>
 #include <tutti/comm/c/handles.h>
 
 #include <algorithm>

@@ -1,7 +1,6 @@
 // Collectives.
 #include <tutti/comm/base/counts.h>
 #include <tutti/comm/c/boundary.h>
-#include <tutti/comm/c/tutti.h>
 #include <tutti/comm/schedule/schedule.h>
 
 using namespace tutti::comm;

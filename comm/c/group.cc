@@ -1,8 +1,6 @@
 // A group's description, its buffers, its end, and work handles.
 #include <tutti/comm/c/boundary.h>
-#include <tutti/comm/c/tutti.h>
 
-#include <algorithm>
 #include <limits>
 
 using namespace tutti::comm;

@@ -2,7 +2,6 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/c/handles.h>
 
-#include <cstdint>
 #include <unordered_map>
 
 namespace tutti::comm::c {

@@ -1,6 +1,5 @@
 // Messages between two ranks, and the store.
 #include <tutti/comm/c/boundary.h>
-#include <tutti/comm/c/tutti.h>
 
 using namespace tutti::comm;
 using namespace tutti::comm::c;

@@ -1,8 +1,5 @@
 // This process's place in the world, and the life of groups.
 #include <tutti/comm/c/boundary.h>
-#include <tutti/comm/c/tutti.h>
-
-#include <algorithm>
 
 using namespace tutti::comm;
 using namespace tutti::comm::c;

@@ -2,7 +2,6 @@
 #include <tutti/comm/failure/failure_monitor.h>
 #include <tutti/comm/store/tcp_store_server.h>
 
-#include <algorithm>
 #include <set>
 #include <sstream>
 #include <thread>

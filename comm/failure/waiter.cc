@@ -3,8 +3,6 @@
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/failure/waiter.h>
 
-#include <algorithm>
-
 namespace tutti::comm {
 namespace {
 

@@ -5,7 +5,6 @@
 // alone. Thread-safety: one waiter belongs to one operation on one thread.
 #pragma once
 
-#include <tutti/comm/base/deadline.h>
 #include <tutti/comm/failure/failure_monitor.h>
 #include <tutti/comm/transport/transport.h>
 

@@ -6,7 +6,6 @@
 #include <tutti/comm/wire/job_secret.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <optional>
 #include <sstream>
 #include <thread>

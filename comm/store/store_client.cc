@@ -9,7 +9,6 @@
 #include <tutti/comm/wire/printable.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <thread>

@@ -4,7 +4,6 @@
 // leaves the connection in step. Thread-safety: one thread at a time.
 #pragma once
 
-#include <tutti/comm/base/deadline.h>
 #include <tutti/comm/store/store_protocol.h>
 #include <tutti/comm/store/tcp_store.h>
 #include <tutti/comm/wire/socket.h>

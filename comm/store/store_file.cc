@@ -10,16 +10,12 @@
 #include <tutti/comm/wire/printable.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <functional>
-#include <span>
 #include <thread>
-#include <utility>
 
 namespace tutti::comm {
 namespace {

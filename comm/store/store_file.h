@@ -16,7 +16,6 @@
 #pragma once
 
 #include <sys/types.h>
-#include <tutti/comm/base/deadline.h>
 #include <tutti/comm/store/file_store.h>
 #include <tutti/comm/store/key_map.h>
 #include <tutti/comm/store/store_protocol.h>

@@ -1,6 +1,4 @@
-#include <netinet/in.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <tutti/comm/base/blocked_signals.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
@@ -9,8 +7,6 @@
 #include <tutti/comm/store/store_loop.h>
 
 #include <cerrno>
-#include <utility>
-#include <vector>
 
 namespace tutti::comm {
 namespace {

@@ -8,7 +8,6 @@
 #include <tutti/comm/wire/printable.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 

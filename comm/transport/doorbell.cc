@@ -4,7 +4,6 @@
 #include <tutti/comm/transport/doorbell.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdio>
 

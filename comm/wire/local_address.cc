@@ -1,4 +1,3 @@
-#include <arpa/inet.h>
 #include <fnmatch.h>
 #include <ifaddrs.h>
 #include <net/if.h>

@@ -3,7 +3,6 @@
 #include <tutti/comm/wire/printable.h>
 
 #include <algorithm>
-#include <utility>
 
 namespace tutti::comm {
 namespace {

@@ -8,7 +8,6 @@
 #include <tutti/comm/wire/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <future>

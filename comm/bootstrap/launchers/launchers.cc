@@ -5,8 +5,6 @@
 #include <tutti/comm/wire/handshake.h>
 #include <tutti/comm/wire/printable.h>
 
-#include <algorithm>
-
 namespace tutti::comm {
 namespace {
 

@@ -19,7 +19,6 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <string_view>
 
 namespace tutti::comm {

@@ -15,7 +15,6 @@
 #include <functional>
 #include <span>
 #include <string>
-#include <utility>
 
 namespace tutti::comm {
 

@@ -7,7 +7,6 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
-#include <utility>
 
 namespace tutti::comm {
 namespace {

@@ -5,7 +5,6 @@
 // for join_neighbours() also "mapped" (a count), "verdict".
 #pragma once
 
-#include <tutti/comm/base/deadline.h>
 #include <tutti/comm/store/store.h>
 #include <tutti/comm/transport/shm/neighbours.h>
 

@@ -2,9 +2,7 @@
 #include <tutti/comm/transport/shm/neighbours.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <utility>
 
 namespace tutti::comm {
 

@@ -5,7 +5,6 @@
 
 #include <poll.h>
 #include <tutti/comm/base/processors.h>
-#include <tutti/comm/transport/doorbell.h>
 #include <tutti/comm/transport/shm/segment.h>
 
 #include <atomic>

@@ -3,8 +3,6 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/transport/shm/ring.h>
 
-#include <algorithm>
-
 namespace tutti::comm {
 namespace {
 

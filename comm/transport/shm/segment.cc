@@ -3,10 +3,7 @@
 #include <tutti/comm/transport/shm/segment.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <bit>
-#include <string>
-#include <utility>
 
 namespace tutti::comm {
 namespace {

@@ -1,8 +1,4 @@
-#include <tutti/comm/base/error.h>
 #include <tutti/comm/transport/shm/shm_transport.h>
-
-#include <algorithm>
-#include <utility>
 
 namespace tutti::comm {
 namespace {

@@ -7,7 +7,6 @@
 #include <tutti/comm/wire/printable.h>
 
 #include <algorithm>
-#include <asio/buffer.hpp>
 #include <cerrno>
 
 namespace tutti::comm {

@@ -16,8 +16,6 @@
 // Plain values, no I/O. Thread-safety: one thread at a time. Internal to tcp/.
 #pragma once
 
-#include <tutti/comm/wire/frame.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

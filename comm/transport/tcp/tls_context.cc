@@ -7,7 +7,6 @@
 #include <tutti/comm/wire/printable.h>
 
 #include <algorithm>
-#include <span>
 
 namespace tutti::comm {
 namespace {

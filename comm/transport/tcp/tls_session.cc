@@ -5,10 +5,8 @@
 #include <tutti/comm/transport/tcp/tls_session.h>
 #include <tutti/comm/wire/printable.h>
 
-#include <array>
 #include <asio/error.hpp>
 #include <cerrno>
-#include <utility>
 
 namespace tutti::comm {
 namespace {
