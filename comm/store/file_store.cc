@@ -117,10 +117,7 @@ class FileStore::Impl {
     return result;
   }
 
-  void write_member(const Member& member) {
-    const std::string key = member_key(options_.rank), text = member.text();
-    write({StoreOp::Set, {0, {key, text}}});
-  }
+  void set(std::string_view key, std::string_view value) { write({StoreOp::Set, {0, {key, value}}}); }
 
   /// False if the last rank of an earlier round has just removed the file.
   bool join(Deadline deadline) {
@@ -130,7 +127,7 @@ class FileStore::Impl {
     if (self.pid != Member().pid || self.token != process_token()) throw_stale(self);  // a fork has the same token
     file_.hold_presence(options_.rank);  // before others can see that this rank is here
     ++self.open;
-    write_member(self);
+    set(member_key(options_.rank), self.text());
     return true;
   }
 
@@ -147,7 +144,7 @@ class FileStore::Impl {
     const auto held = use(StoreFile::Access::Write, "leave", deadline);
     Member self = member_of(map_, options_.rank).value();
     --self.open;
-    write_member(self);
+    set(member_key(options_.rank), self.text());
     bool all_have_left = options_.world_size > 0;
     for (int rank = 0; rank < options_.world_size; ++rank)
       all_have_left = all_have_left && member_of(map_, rank).value_or(Member{.open = 1}).open == 0;
@@ -172,15 +169,13 @@ class FileStore::Impl {
   void mark_lost(const std::vector<int>& ranks) {
     for (const int rank : ranks) {
       const Member member = member_of(map_, rank).value_or(Member());
-      const std::string key = lost_key(rank);
-      const std::string text = "rank " + std::to_string(rank) + " (pid " + std::to_string(member.pid) + ", host " +
-                               member.host + ") is gone: its process has ended without a goodbye";
-      write({StoreOp::Set, {0, {key, text}}});
+      set(lost_key(rank), joined("rank ", rank, " (pid ", member.pid, ", host ", member.host,
+                                 ") is gone: its process has ended without a goodbye"));
     }
     std::string all;
     for (int rank = 0; rank < options_.world_size; ++rank)
       if (map_.find(lost_key(rank)) != nullptr) all += (all.empty() ? "" : " ") + std::to_string(rank);
-    write({StoreOp::Set, {0, {kLostRanksKey, all}}});
+    set(kLostRanksKey, all);
   }
 
   const pid_t owner_pid_;

@@ -134,12 +134,11 @@ void say_goodbye(int socket) {
 }
 
 void authenticate(int socket, const TcpStoreOptions& options, Deadline deadline) {
-  PeerIdentity self;
-  self.kind = ConnectionKind::Store;
-  self.rank = options.rank;
-  self.world_size = options.world_size;
-  self.pid = static_cast<std::uint32_t>(::getpid());
-  self.job = identity_hash(options.job_id);
+  const PeerIdentity self{.kind = ConnectionKind::Store,
+                          .rank = options.rank,
+                          .world_size = options.world_size,
+                          .pid = static_cast<std::uint32_t>(::getpid()),
+                          .job = identity_hash(options.job_id)};
   const ClientHandshake handshake(self, options.job_secret);
   send_all(socket, handshake.hello());
   const auto challenge = receive<kChallengeBytes>(socket, deadline);

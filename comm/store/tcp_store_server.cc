@@ -17,22 +17,16 @@ namespace {
 // Descriptors of a server besides its clients': listener, event loop, and what its process opens meanwhile.
 constexpr std::size_t kOwnDescriptors = 16;
 
-PeerIdentity server_identity(const TcpStoreServerOptions& options) {
-  PeerIdentity identity;
-  identity.kind = ConnectionKind::Store;
-  identity.world_size = options.world_size;
-  identity.pid = static_cast<std::uint32_t>(::getpid());
-  identity.job = identity_hash(options.job_id);
-  return identity;
-}
-
 }  // namespace
 
 class TcpStoreServer::Impl {
  public:
   explicit Impl(const TcpStoreServerOptions& options)
       : options_(options),
-        identity_(server_identity(options)),
+        identity_{.kind = ConnectionKind::Store,
+                  .world_size = options.world_size,
+                  .pid = static_cast<std::uint32_t>(::getpid()),
+                  .job = identity_hash(options.job_id)},
         service_([this](std::uint64_t client, const StoreHeader& request, StoreStatus status, const StoreBody& body) {
           loop_.send(client, encoded_reply(request, status, body));
         }),
