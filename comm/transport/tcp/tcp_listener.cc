@@ -21,7 +21,7 @@ constexpr std::chrono::milliseconds kAcceptRetry(1000);
 asio::ip::tcp::acceptor listen(asio::io_context& context, const std::string& address) {
   asio::error_code error;
   const auto ip = asio::ip::make_address(address, error);
-  if (error) throw Error(ErrorCode::InvalidArgument, "bind address '" + address + "' is not a numeric IP address");
+  if (error) refuse("bind address '", address, "' is not a numeric IP address");
   const asio::ip::tcp::endpoint endpoint(ip, 0);
   asio::ip::tcp::acceptor acceptor(context);
   acceptor.open(endpoint.protocol(), error);
@@ -70,8 +70,7 @@ void TcpListener::remember(const std::string& first, const std::string& reached)
 
 std::string TcpListener::reached(const std::string& first) {
   const std::lock_guard lock(mutex_);
-  const auto known = reached_.find(first);
-  return known == reached_.end() ? "" : known->second;
+  return reached_[first];
 }
 
 void TcpListener::join(Member member) {
@@ -79,8 +78,7 @@ void TcpListener::join(Member member) {
   std::lock_guard lock(mutex_);
   std::erase(left_, group);
   if (!members_.try_emplace(group, std::move(member)).second)
-    throw Error(ErrorCode::InvalidArgument, "this process has two groups with the hash " + hex(group) +
-                                                " at one port: give each group a name of its own");
+    refuse("this process has two groups with the hash ", hex(group), " at one port: give each group a name of its own");
 }
 
 void TcpListener::leave(std::uint64_t group) {
@@ -99,11 +97,7 @@ bool TcpListener::service() {
   for (auto& acceptor : acceptors_) accept_all(acceptor);
   const bool has_new = inbound_.size() > before;
   bool handed_over = false;
-  inbound_.remove_if([&](HandshakingSocket& inbound) {
-    const Outcome outcome = advance(inbound);
-    handed_over |= outcome == Outcome::HandedOver;
-    return outcome != Outcome::Pending;
-  });
+  inbound_.remove_if([&](HandshakingSocket& inbound) { return is_over(inbound, handed_over); });
   // A thread that sleeps in another group's wait() does not poll the new ones, and this thread may not come back.
   if (has_new && members_.size() > 1)
     for (const auto& [group, member] : members_) member.wake();
@@ -166,15 +160,17 @@ std::optional<PeerIdentity> TcpListener::expectation(const PeerIdentity& peer) c
   return std::nullopt;
 }
 
-TcpListener::Outcome TcpListener::advance(HandshakingSocket& inbound) {
+/// Advances a connection. True if it has been handed over, or is dropped.
+bool TcpListener::is_over(HandshakingSocket& inbound, bool& handed_over) {
   try {
     if (inbound.advance()) {
       const auto member = members_.find(inbound.peer().group);
-      if (member == members_.end()) return Outcome::Dropped;  // it has left while the verdict was on its way
+      if (member == members_.end()) return true;  // it has left while the verdict was on its way
       member->second.adopt(inbound.peer(), inbound.take());
-      return Outcome::HandedOver;
+      handed_over = true;
+      return true;
     }
-    if (!is_late(inbound)) return Outcome::Pending;
+    if (!is_late(inbound)) return false;
     strangers_.tell("dropped a connection from " + inbound.remote() + ": no complete handshake within " +
                         std::to_string(options_.handshake_limit.count()) + " ms",
                     std::chrono::steady_clock::now());
@@ -189,7 +185,7 @@ TcpListener::Outcome TcpListener::advance(HandshakingSocket& inbound) {
       strangers_.tell(line, std::chrono::steady_clock::now());
     }
   }
-  return Outcome::Dropped;
+  return true;
 }
 
 bool TcpListener::is_late(HandshakingSocket& inbound) {

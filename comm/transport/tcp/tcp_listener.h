@@ -81,8 +81,7 @@ class TcpListener {
   void accept_all(asio::ip::tcp::acceptor& acceptor);
   void show_out_the_silent();
   void close();
-  enum class Outcome { Pending, HandedOver, Dropped };
-  Outcome advance(HandshakingSocket& inbound);
+  bool is_over(HandshakingSocket& inbound, bool& handed_over);
   bool is_late(HandshakingSocket& inbound);
   std::optional<PeerIdentity> expectation(const PeerIdentity& peer) const;
 

@@ -83,8 +83,6 @@ TlsContext::TlsContext(std::string_view job_secret, std::string_view job_id) : i
   SSL_CTX_set_psk_server_callback(context, find_key);
 }
 
-TlsContext::~TlsContext() = default;
-
 namespace {
 
 class TlsCategory final : public asio::error_category {

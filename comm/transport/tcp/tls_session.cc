@@ -36,8 +36,6 @@ TlsSession::TlsSession(const TlsContext& context, int socket, Side side)
   }
 }
 
-TlsSession::~TlsSession() = default;
-
 bool TlsSession::accept_identity(std::string_view identity) {
   if (identity == context_.identity()) return true;
   const auto job_of = [](std::string_view text) { return text.substr(kTlsIdentityPrefix.size()); };

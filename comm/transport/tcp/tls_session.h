@@ -53,7 +53,6 @@ class TlsContext {
   TlsContext(std::string_view job_secret, std::string_view job_id);
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;
-  ~TlsContext();
 
   const TlsKey& key() const { return key_; }
   const std::string& identity() const { return identity_; }
@@ -86,7 +85,6 @@ class TlsSession {
   TlsSession(const TlsContext& context, int socket, Side side);
   TlsSession(const TlsSession&) = delete;
   TlsSession& operator=(const TlsSession&) = delete;
-  ~TlsSession();
 
   /// Does what can be done without blocking. True once both sides have the key. Throws Unauthorized (another secret or
   /// job, no key at all, no encryption over there), PeerLost (the connection ended), Protocol (no TLS).
