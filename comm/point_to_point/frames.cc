@@ -49,7 +49,10 @@ bool PointToPoint::progress_messages(int peer) {
       arrival.arrived += came;
       if (arrival.arrived < arrival.nbytes && came == 0) return moved;
       moved = true;
-      if (arrival.arrived == arrival.nbytes) finish_arrival(peer);
+      if (arrival.arrived < arrival.nbytes) continue;
+      if (arrival.request) finish(*arrival.request, peer);
+      if (arrival.unexpected) arrival.unexpected->complete = true;
+      arrival = {};
     }
   } catch (const Error& error) {
     if (error.code() != ErrorCode::PeerLost || arrival.active) throw;
@@ -127,13 +130,6 @@ bool PointToPoint::begin_arrival(int peer, const FrameHeader& header) {
   if (arrival.request) arrival.target = static_cast<std::byte*>(arrival.request->data.data);
   if (arrival.unexpected) arrival.target = arrival.unexpected->payload.data();
   return true;
-}
-
-void PointToPoint::finish_arrival(int peer) {
-  Arrival& arrival = arrivals_[static_cast<std::size_t>(peer)];
-  if (arrival.request) finish(*arrival.request, peer);
-  if (arrival.unexpected) arrival.unexpected->complete = true;
-  arrival = {};
 }
 
 PointToPoint::RequestPtr PointToPoint::take_posted(int peer, const Fingerprint& sent) {

@@ -131,7 +131,6 @@ class PointToPoint {
   bool progress_sends(int peer);
   void notice_loss(int peer);
   bool begin_arrival(int peer, const FrameHeader& header);  // false: no room for it now
-  void finish_arrival(int peer);
   void post(Link& link, const FrameHeader& header, const void* payload, RequestPtr request);
   RequestPtr take_posted(int peer, const Fingerprint& sent);
   Fingerprint fingerprint(OpKind op, const ConstBuffer& data, int tag) const;

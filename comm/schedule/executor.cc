@@ -122,17 +122,6 @@ void Executor::release(const std::vector<std::uint32_t>& steps) {
     if (--waits_for_[step] == 0) ready_.push_back(step);
 }
 
-void Executor::flush_once_a_pass(int peer) {
-  std::uint64_t& flushed_in = flushed_in_[static_cast<std::size_t>(peer)];
-  if (flushed_in == pass_) return;  // for all frames of the link
-  flushed_in = pass_;
-  try {
-    transport_.collective(peer).flush();
-  } catch (const Error& error) {
-    explain_loss(error, peer);
-  }
-}
-
 bool Executor::advance_sends() {
   bool moved = false;
   ++pass_;
@@ -141,7 +130,12 @@ bool Executor::advance_sends() {
     Outgoing& frame = outgoing_[index];
     const std::uint64_t before = frame.written_;
     const int peer = plan_->steps[index].step.peer;
-    flush_once_a_pass(peer);
+    try {
+      const bool flushed = std::exchange(flushed_in_[static_cast<std::size_t>(peer)], pass_) == pass_;
+      if (!flushed) transport_.collective(peer).flush();  // for all frames of the link
+    } catch (const Error& error) {
+      explain_loss(error, peer);
+    }
     moved |= frame.written_ != before;
     if (!frame.done()) {
       ++i;

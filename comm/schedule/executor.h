@@ -71,7 +71,6 @@ class Executor {
   void complete(std::uint32_t index);
   void release(const std::vector<std::uint32_t>& steps);
   bool advance_sends();
-  void flush_once_a_pass(int peer);
   bool advance_receives();
   bool advance(ActiveReceive& receive);  // true if anything came
   void combine(std::byte* target, const std::byte* incoming, std::size_t count, bool incoming_first);
