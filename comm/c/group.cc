@@ -21,16 +21,9 @@ tutti_result on_work(const char* function, const tutti_work* handle, Body&& body
 /// Waits up to `limit`, says whether it is complete, and throws its error. Does not use the group, which may end
 /// meanwhile: that completes its work.
 void hand_out_completion(Work& work, std::chrono::milliseconds limit, int* completed) {
-  if (!work.is_completed() && limit.count() > 0) {
-    try {
-      work.wait_for(limit);
-    } catch (...) {
-      *completed = 1;
-      throw;
-    }
-  }
-  *completed = work.is_completed() ? 1 : 0;
-  if (*completed) work.wait();
+  require(completed, "completed");
+  *completed = work.is_completed() || limit.count() > 0;  // stays so where the wait throws the work's error
+  if (*completed && !work.wait_for(limit)) *completed = 0;
 }
 
 }  // namespace
@@ -112,14 +105,12 @@ tutti_result tutti_work_wait(tutti_work* work) {
 
 tutti_result tutti_work_wait_for(tutti_work* work, int64_t timeout_ms, int* completed) {
   return on_work("tutti_work_wait_for", work, [&](WorkObject& object) {
-    require(completed, "completed");
     hand_out_completion(object.work, milliseconds_of(timeout_ms, 0, "timeout_ms"), completed);
   });
 }
 
 tutti_result tutti_work_test(tutti_work* work, int* completed) {
   return on_work("tutti_work_test", work, [&](WorkObject& object) {
-    require(completed, "completed");
     hand_out_completion(object.work, std::chrono::milliseconds(0), completed);
   });
 }
