@@ -35,9 +35,7 @@ class LoneTransport : public Transport {
   bool oversubscribed() const override { return false; }
 
  private:
-  [[noreturn]] static Link& no_link(int peer) {
-    throw Error(ErrorCode::InvalidArgument, "a group of one rank has no link to rank " + std::to_string(peer));
-  }
+  [[noreturn]] static Link& no_link(int peer) { refuse("a group of one rank has no link to rank ", peer); }
 
   std::mutex mutex_;
   std::condition_variable woken_;

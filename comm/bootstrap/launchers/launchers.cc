@@ -180,14 +180,11 @@ LauncherSearch find_by_row(const Launcher& launcher, const Environment& environm
   const std::string step =
       launcher.slurm ? " step " + *environment("SLURM_JOB_ID") + "." + *environment("SLURM_STEP_ID") : "";
   place.source = launcher.title + step + ": " + listing(used, environment);
-  return {.place = std::move(place), .remark = {}, .expects_more = false};
-}
-
-void check_place(const LaunchedPlace& place) {
   if (place.rank >= place.world_size)
     refuse(place.source, ": rank ", place.rank, " does not exist in a world of ", place.world_size,
            " (ranks count from 0); if that launcher did not start this process, "
            "set TUTTI_LAUNCHER=none or unset these variables");
+  return {.place = std::move(place), .remark = {}, .expects_more = false};
 }
 
 /// A job script of PBS (or of Torque, which has the same variables) is one process, however many slots it has.
@@ -212,10 +209,7 @@ LauncherSearch find_launcher(const std::string& chosen, const Environment& envir
   for (const Launcher& launcher : launchers()) {
     if (chosen != "auto" && chosen != launcher.name) continue;
     LauncherSearch search = find_by_row(launcher, environment);
-    if (search.place) {
-      check_place(*search.place);
-      return search;
-    }
+    if (search.place) return search;
     if (chosen == launcher.name)
       refuse("the launcher is said to be ", chosen, ", but ",
              search.remark.empty()

@@ -11,11 +11,6 @@
 #include <utility>
 
 namespace tutti::comm {
-namespace {
-
-constexpr int kOwnDescriptors = 32;  // kept free for the program we serve in
-
-}  // namespace
 
 class TorchStoreServer::Impl {
  public:
@@ -35,6 +30,8 @@ class TorchStoreServer::Impl {
   std::size_t client_count() const { return client_count_; }
 
  private:
+  static constexpr int kOwnDescriptors = 32;  // kept free for the program we serve in
+
   class Codec final : public StoreCodec {
    public:
     explicit Codec(Impl& server) : server_(server) { ++server_.client_count_; }

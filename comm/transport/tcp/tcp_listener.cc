@@ -123,8 +123,7 @@ void TcpListener::show_out_the_silent() {
   });
   if (closed > 0)
     strangers_.tell("full; closed " + std::to_string(closed) +
-                        " connections that had not finished the handshake, the oldest from " + oldest,
-                    now);
+                    " connections that had not finished the handshake, the oldest from " + oldest);
 }
 
 void TcpListener::accept_all(asio::ip::tcp::acceptor& acceptor) {
@@ -172,8 +171,7 @@ bool TcpListener::is_over(HandshakingSocket& inbound, bool& handed_over) {
     }
     if (!is_late(inbound)) return false;
     strangers_.tell("dropped a connection from " + inbound.remote() + ": no complete handshake within " +
-                        std::to_string(options_.handshake_limit.count()) + " ms",
-                    std::chrono::steady_clock::now());
+                    std::to_string(options_.handshake_limit.count()) + " ms");
   } catch (const Error& error) {
     // A connection that closes without a word is a prober's, or of a rank of ours that has ended or got in by another
     // address; so is one that closes while it waits for a group, and one that comes too late.
@@ -182,7 +180,7 @@ bool TcpListener::is_over(HandshakingSocket& inbound, bool& handed_over) {
     if (silent) {
       log(LogLevel::Info, line);
     } else {
-      strangers_.tell(line, std::chrono::steady_clock::now());
+      strangers_.tell(line);
     }
   }
   return true;
