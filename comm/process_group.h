@@ -56,7 +56,7 @@ struct ProcessGroupOptions {
   std::chrono::milliseconds timeout{std::chrono::minutes(5)};  // deadline of each operation, and of forming the group
   std::chrono::milliseconds report_after{5000};                // a longer wait logs one line "waiting for ..."
   std::string algorithm{};     // a name of algorithms.md; "" = TUTTI_ALGO, else chosen (there)
-  std::string transport{};     // "auto", "tcp", "shm"; "" = TUTTI_TRANSPORT, else auto: shm within a host
+  std::string transport{};     // "auto", "tcp", "shm", "ucx"; "" = TUTTI_TRANSPORT, else auto: shm within a host
   std::string bind_address{};  // "" = the address of the route that reached the store
   /// "" = TUTTI_IFACE, else none: the interface whose address this rank publishes; "eth0", "ib*", "10.1.0.0/16".
   std::string interface {};
@@ -136,8 +136,8 @@ class ProcessGroup {
   /// its name.
   const std::shared_ptr<Store>& store() const;
 
-  /// "tcp", "shm", "shm+tcp" (shared memory within each host), "tcp+tls" and "shm+tcp+tls" (encrypted), "inproc"
-  /// (threads of a test, and a world of one).
+  /// "tcp", "shm", "shm+tcp" (shared memory within each host), "tcp+tls" and "shm+tcp+tls" (encrypted), "tcp+ucx"
+  /// and "shm+tcp+ucx" (long payloads between hosts by UCX), "inproc" (threads of a test, and a world of one).
   std::string transport_name() const;
 
   /// Zeroed memory at a cache line's alignment. Local: ranks may allocate differently. 64 buffers at a time can be

@@ -43,7 +43,7 @@ void add_options(CLI::App& app, BenchArguments& arguments) {
       ->capture_default_str();
   app.add_option("--dtype", arguments.dtype, "float32, bfloat16, int64, ...: the types of comm")->capture_default_str();
   app.add_option("--redop", arguments.redop, "sum, avg, prod, min, max, band, bor or bxor")->capture_default_str();
-  app.add_option("--transport", arguments.options.group.transport, "auto, tcp or shm")->default_str("auto");
+  app.add_option("--transport", arguments.options.group.transport, "auto, tcp, shm or ucx")->default_str("auto");
   app.add_flag("--encrypt", arguments.options.group.encrypt,
                "TLS on TCP connections between ranks, as TUTTI_ENCRYPT=1");
   app.add_option("--algo", arguments.options.group.algorithm,

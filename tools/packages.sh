@@ -10,7 +10,7 @@ tutti_build_packages=(
 # What a few tests use beside, and skip without: of pkg-config's files and of Debian packages.
 tutti_test_packages=(pkg-config dpkg-dev file clang-format curl)
 # What tools/check --peers installs beside: programs that some tests compare with, or run under.
-tutti_peer_packages=(python3-venv openmpi-bin libopenmpi-dev mpich slurmctld slurmd slurm-client munge chromium)
+tutti_peer_packages=(python3-venv openmpi-bin libopenmpi-dev mpich slurmctld slurmd slurm-client munge chromium libucx-dev)
 tutti_peer_modules=("torch>=2.15" numpy safetensors tensorboard expecttest pytest "setuptools>=70.1")
 
 say() { printf '== %s\n' "$*"; }

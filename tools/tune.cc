@@ -229,7 +229,7 @@ void add_tune_command(CLI::App& app, int& status) {
   const auto arguments = std::make_shared<TuneArguments>();
   command->add_option("FILE", arguments->file, "where to write what was measured");
   add_own_ranks_options(*command, arguments->nproc);
-  command->add_option("--transport", arguments->transport, "auto, tcp or shm; the file holds for this one [auto]");
+  command->add_option("--transport", arguments->transport, "auto, tcp, shm or ucx; the file holds for this one [auto]");
   command->add_flag("--encrypt", arguments->encrypt, "TLS on TCP connections between ranks; the file holds for these");
   add_columns_option(*command, arguments->columns);
   command->add_option("--seconds", arguments->seconds, "about how long to measure")->capture_default_str();

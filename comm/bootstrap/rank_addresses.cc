@@ -41,13 +41,12 @@ void refuse_loopback_across_hosts(int self, const std::vector<RankAddress>& rank
     if (!std::ranges::all_of(ranks[rank].endpoints, is_loopback_address, address_of_endpoint)) continue;
     for (std::size_t other = 0; other < ranks.size(); ++other) {
       if (networks[other] == networks[rank]) continue;
-      throw Error(ErrorCode::System, "rank " + std::to_string(self) + "/" + std::to_string(ranks.size()) + ": rank " +
-                                         std::to_string(rank) + " (host " + ranks[rank].host + ") listens on " +
-                                         ranks[rank].endpoints.front() + " only, which rank " + std::to_string(other) +
-                                         " (host " + ranks[other].host +
-                                         ") cannot reach: name an interface between the hosts by TUTTI_IFACE "
-                                         "(ProcessGroupOptions::interface) or an address by "
-                                         "ProcessGroupOptions::bind_address; is that host's network up?");
+      throw Error(ErrorCode::System, "rank ", self, "/", ranks.size(), ": rank ", rank, " (host ", ranks[rank].host,
+                  ") listens on ", ranks[rank].endpoints.front(), " only, which rank ", other, " (host ",
+                  ranks[other].host,
+                  ") cannot reach: name an interface between the hosts by TUTTI_IFACE "
+                  "(ProcessGroupOptions::interface) or an address by "
+                  "ProcessGroupOptions::bind_address; is that host's network up?");
     }
   }
 }
@@ -74,11 +73,10 @@ void remove_ambiguous(std::vector<RankAddress>& ranks) {
     if (!endpoints.empty()) continue;
     const Owner& owner = owners.at(first);
     const std::size_t other = apart(owner.rank, rank) ? owner.rank : *owner.other;
-    throw Error(ErrorCode::InvalidArgument,
-                "rank " + std::to_string(rank) + " (" + name_of(ranks[rank]) + ") can be reached at " + first +
-                    " only, which rank " + std::to_string(other) + " on another host (" + name_of(ranks[other]) +
-                    ") has too, so that it leads each of them to itself: choose the interface of the network between "
-                    "the hosts with TUTTI_IFACE (--iface), the same for all ranks");
+    refuse("rank ", rank, " (", name_of(ranks[rank]), ") can be reached at ", first, " only, which rank ", other,
+           " on another host (", name_of(ranks[other]),
+           ") has too, so that it leads each of them to itself: choose the interface of the network between "
+           "the hosts with TUTTI_IFACE (--iface), the same for all ranks");
   }
 }
 
@@ -94,9 +92,8 @@ void refuse_different_settings(const World& world, const std::string& group, con
   }
   const std::string different = difference(settings, names);
   if (different.empty()) return;
-  throw Error(ErrorCode::Mismatch, rank_text(world) + ": group '" + group +
-                                       "' cannot form: its ranks were started differently: " + different +
-                                       ": start all ranks alike");
+  throw Error(ErrorCode::Mismatch, rank_text(world), ": group '", group,
+              "' cannot form: its ranks were started differently: ", different, ": start all ranks alike");
 }
 
 /// Ranks of [first, last) whose address is not in the store; skips halves that are complete.
@@ -159,20 +156,20 @@ std::string await_table(const MeetingPlace& place, const World& world, const std
 std::string to_line(const RankAddress& address) {
   std::string text;
   for (const std::string& endpoint : address.endpoints) text += (text.empty() ? "" : ",") + endpoint;
-  return text + " " + address.host + " " + address.pid + " " + address.identity + " " + to_text(address.settings);
+  return text + " " + address.host + " " + address.pid + " " + address.identity + " " + address.ucx + " " +
+         to_text(address.settings);
 }
 
 RankAddress from_line(const std::string& line) {
   RankAddress address;
   std::istringstream words(line);
   std::string endpoints, settings;
-  words >> endpoints >> address.host >> address.pid >> address.identity >> std::ws;
+  words >> endpoints >> address.host >> address.pid >> address.identity >> address.ucx >> std::ws;
   if (!std::getline(words, settings)) settings.clear();
   address.settings = settings_from(settings);
   address.endpoints = split(endpoints, ',');
   if (endpoints.empty() || settings.empty())
-    throw Error(ErrorCode::Protocol,
-                "the store holds \"" + printable(line, 200) + "\" where a rank's address should be");
+    throw Error(ErrorCode::Protocol, "the store holds \"", printable(line, 200), "\" where a rank's address should be");
   return address;
 }
 
@@ -218,8 +215,8 @@ std::string store_bind_address(const World& world) {
   const auto is_own = [](const Endpoint& endpoint) { return is_loopback_address(endpoint.host()); };
   const std::string listens = ": the store listens on all interfaces, port " + std::to_string(world.master_port);
   if (!endpoints.empty() && std::ranges::all_of(endpoints, is_own)) {
-    log(LogLevel::Warn, "MASTER_ADDR " + world.master_addr + " is " + endpoints.front().host() +
-                            " on this host (see /etc/hosts), where no other host can reach it" + listens);
+    log(LogLevel::Warn, "MASTER_ADDR ", world.master_addr, " is ", endpoints.front().host(),
+        " on this host (see /etc/hosts), where no other host can reach it", listens);
     return "";
   }
   if (std::ranges::any_of(endpoints, [&](const Endpoint& one) { return one.family() != endpoints[0].family(); })) {
@@ -230,13 +227,13 @@ std::string store_bind_address(const World& world) {
 }
 
 Addresses exchange_addresses(const MeetingPlace& place, const World& world, const std::string& group,
-                             const std::vector<std::string>& endpoints, const Settings& settings,
-                             std::chrono::milliseconds timeout, Deadline deadline) {
+                             const std::vector<std::string>& endpoints, const std::string& ucx,
+                             const Settings& settings, std::chrono::milliseconds timeout, Deadline deadline) {
   Store& store = *place.client;
   std::vector<std::string> keys;
   for (int rank = 0; rank < world.world_size; ++rank) keys.push_back(address_key(group, rank));
   store.set(keys[static_cast<std::size_t>(world.rank)],
-            to_line({endpoints, host_name(), std::to_string(::getpid()), host_identity(), settings}), deadline);
+            to_line({endpoints, host_name(), std::to_string(::getpid()), host_identity(), ucx, settings}), deadline);
   const std::int64_t arrived = store.add(group + "/arrived", 1, deadline);
   Addresses addresses{.peers = {}, .hosts = {}, .formation = (arrived - 1) / world.world_size};
   const std::string table_key = group + "/addresses/" + std::to_string(addresses.formation);
@@ -250,16 +247,16 @@ Addresses exchange_addresses(const MeetingPlace& place, const World& world, cons
   std::istringstream table(await_table(place, world, group, table_key, keys, timeout, deadline));
   for (std::string line; ranks.size() < keys.size() && std::getline(table, line);) ranks.push_back(from_line(line));
   if (ranks.size() < keys.size())
-    throw Error(ErrorCode::Protocol, "the table of addresses of group '" + group + "' has " +
-                                         std::to_string(ranks.size()) + " lines for " + std::to_string(keys.size()) +
-                                         " ranks");
+    throw Error(ErrorCode::Protocol, "the table of addresses of group '", group, "' has ", ranks.size(), " lines for ",
+                keys.size(), " ranks");
   refuse_different_settings(world, group, ranks);
   keep_reachable(world.rank, ranks);
   for (const RankAddress& rank : ranks) {
     addresses.peers.push_back({.endpoint = rank.endpoints.front(),
                                .host = rank.host,
                                .pid = rank.pid,
-                               .others = {rank.endpoints.begin() + 1, rank.endpoints.end()}});
+                               .others = {rank.endpoints.begin() + 1, rank.endpoints.end()},
+                               .bulk = rank.ucx});
     addresses.hosts.push_back(rank.identity);
   }
   return addresses;

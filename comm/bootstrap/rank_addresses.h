@@ -20,12 +20,15 @@
 
 namespace tutti::comm {
 
+inline constexpr char kNoUcx[] = "-";
+
 struct RankAddress {
   std::vector<std::string> endpoints;  // "10.0.0.2:40913", best first
   std::string host;                    // its name, for texts
   std::string pid;
-  std::string identity;  // host_identity()
-  Settings settings{};   // to be compared
+  std::string identity;      // host_identity()
+  std::string ucx = kNoUcx;  // where its BulkEngine is reached
+  Settings settings{};       // to be compared
 };
 
 /// One line of words, as it goes through the store. from_line() throws Protocol, quoting what it cannot read.
@@ -73,8 +76,8 @@ struct Addresses {
 /// Throws Timeout naming the ranks that did not come, PeerLost naming one that came and died, Mismatch where settings
 /// differ, the same text on all ranks; Protocol.
 Addresses exchange_addresses(const MeetingPlace& place, const World& world, const std::string& group,
-                             const std::vector<std::string>& endpoints, const Settings& settings,
-                             std::chrono::milliseconds timeout, Deadline deadline);
+                             const std::vector<std::string>& endpoints, const std::string& ucx,
+                             const Settings& settings, std::chrono::milliseconds timeout, Deadline deadline);
 
 /// Waits for a key that a rank of this host sets. Throws Timeout, and PeerLost if a rank is gone.
 void await_key(Store& store, const World& world, const std::string& group, const std::string& key, Deadline deadline);

@@ -11,8 +11,11 @@
 #include <tutti/comm/transport/shm/join.h>
 #include <tutti/comm/transport/shm/shm_transport.h>
 #include <tutti/comm/transport/tcp/tcp_transport.h>
+#include <tutti/comm/transport/ucx/ucx_engine.h>
+#include <tutti/comm/wire/local_address.h>
 #include <tutti/comm/wire/printable.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <numeric>
 #include <utility>
@@ -22,10 +25,9 @@ namespace tutti::comm {
 namespace {
 
 [[noreturn]] void refuse_without_secret(const World& world, const std::string& group) {
-  throw Error(ErrorCode::InvalidArgument,
-              rank_text(world) + ": group '" + group +
-                  "' was to be encrypted, but there is no job secret to make a key of: set TUTTI_JOB_SECRET to the "
-                  "same random text on all ranks, or start them by `tutti run`, which makes one");
+  refuse(rank_text(world), ": group '", group,
+         "' was to be encrypted, but there is no job secret to make a key of: set TUTTI_JOB_SECRET to the same random "
+         "text on all ranks, or start them by `tutti run`, which makes one");
 }
 
 GroupMembers everybody(const World& world, const std::string& group) {
@@ -41,18 +43,60 @@ bool outnumber_cpus(int ranks) {
   return processors > 0 && ranks > processors;
 }
 
+/// Before the ranks meet, so that each says so.
+void refuse_missing_ucx(const World& world, const RendezvousOptions& options) {
+  if (options.transport != TransportChoice::Ucx) return;
+  const std::string why =
+      options.encrypt ? "UCX does not encrypt: use --transport auto, or no --encrypt" : ucx_refusal();
+  if (!why.empty()) refuse(rank_text(world), ": transport ucx: ", why);
+}
+
+std::vector<std::string> interfaces_with(const std::vector<std::string>& addresses) {
+  std::vector<std::string> interfaces;
+  const std::vector<InterfaceAddress> all = interface_addresses();
+  for (const std::string& address : addresses)
+    if (const auto one = std::ranges::find(all, address, &InterfaceAddress::address); one != all.end())
+      interfaces.push_back(one->interface);
+  return interfaces;
+}
+
+/// UCX for what goes between hosts, where it was asked for or has a card; else null. The log says why.
+std::shared_ptr<BulkEngine> ucx_for(const World& world, const RendezvousOptions& options,
+                                    const std::vector<std::string>& addresses, const std::string& endpoint) {
+  const bool is_asked_for = options.transport == TransportChoice::Ucx;
+  const bool has_choice = options.transport == TransportChoice::Auto && !options.encrypt;
+  if (!is_asked_for && !(has_choice && world.local_world_size < world.world_size)) return nullptr;
+  const std::vector<std::string> interfaces = interfaces_with(addresses);
+  const bool narrowed = !options.interface.empty() || std::getenv("TUTTI_IFACE") != nullptr;
+  const std::vector<std::string> cards = cards_that_are_up(narrowed ? interfaces : std::vector<std::string>{});
+  if (!is_asked_for && cards.empty()) return nullptr;
+  // Of interfaces one: with two, UCX 1.13 over TCP may never connect, where two hosts have them in different orders.
+  const std::string devices = !cards.empty() ? listed(cards, ",") : interfaces.empty() ? "" : interfaces.front();
+  try {
+    auto ucx = open_ucx(devices, endpoint);
+    log(LogLevel::Info, rank_text(world), " has ", ucx_version(), " for long payloads between hosts, on ", devices,
+        cards.empty() ? " (asked for, no card is up)" : " (its port is up)");
+    return ucx;
+  } catch (const Error& error) {
+    if (is_asked_for) throw Error(error.code(), rank_text(world), ": transport ucx: ", error.what());
+    log(LogLevel::Warn, rank_text(world), " has the card ", devices, ", but uses TCP: ", error.what());
+    return nullptr;
+  }
+}
+
 /// Makes the transports of this process, for the group of all ranks and for those split from it. ProcessGroup makes one
 /// group at a time.
 class NetworkFactory final : public TransportFactory {
  public:
   /// `listener`, `store` and `addresses` are empty in a world of one.
   NetworkFactory(World world, TransportChoice choice, std::shared_ptr<Store> store,
-                 std::shared_ptr<TcpListener> listener, Addresses addresses)
+                 std::shared_ptr<TcpListener> listener, Addresses addresses, std::shared_ptr<BulkEngine> bulk)
       : world_(std::move(world)),
         choice_(choice),
         store_(std::move(store)),
         listener_(std::move(listener)),
-        addresses_(std::move(addresses)) {}
+        addresses_(std::move(addresses)),
+        bulk_(std::move(bulk)) {}
 
   /// Throws InvalidArgument where shared memory was asked for and this rank shares none.
   std::unique_ptr<Transport> make(const GroupMembers& members, Deadline deadline) override {
@@ -79,9 +123,8 @@ class NetworkFactory final : public TransportFactory {
     for (int index = 0; neighbours && index < neighbours->size(); ++index)
       shares_memory_[static_cast<std::size_t>(neighbours->rank_of(index))] = true;
     if (!neighbours && choice_ == TransportChoice::Shm)
-      throw Error(ErrorCode::InvalidArgument,
-                  rank_text(world_) + ": group '" + members.name +
-                      "' was to use shared memory, but this rank shares none with another: use \"auto\" or \"tcp\"");
+      refuse(rank_text(world_), ": group '", members.name,
+             "' was to use shared memory, but this rank shares none with another: use \"auto\" or \"tcp\"");
     return neighbours;
   }
 
@@ -106,7 +149,8 @@ class NetworkFactory final : public TransportFactory {
                                                            .group = members.name,
                                                            .job_id = world_.job_id,
                                                            .job_secret = world_.job_secret,
-                                                           .oversubscribed = outnumber_cpus(world_.local_world_size)},
+                                                           .oversubscribed = outnumber_cpus(world_.local_world_size),
+                                                           .bulk = bulk_},
                                        listener_);
     transport->set_peers(std::move(peers));
     return transport;
@@ -116,8 +160,10 @@ class NetworkFactory final : public TransportFactory {
   const TransportChoice choice_;
   const std::shared_ptr<Store> store_;
   const std::shared_ptr<TcpListener> listener_;
-  const Addresses addresses_;  // by rank of the world, as the next
-  std::vector<bool> shares_memory_ = std::vector<bool>(static_cast<std::size_t>(world_.world_size));  // with this rank
+  const Addresses addresses_;  // by rank of the world
+  const std::shared_ptr<BulkEngine> bulk_;
+  // By rank of the world: with this rank.
+  std::vector<bool> shares_memory_ = std::vector<bool>(static_cast<std::size_t>(world_.world_size));
 };
 
 }  // namespace
@@ -128,43 +174,46 @@ TransportChoice transport_choice(const std::string& name) {
   if (chosen.empty() || chosen == "auto") return TransportChoice::Auto;
   if (chosen == "tcp") return TransportChoice::Tcp;
   if (chosen == "shm") return TransportChoice::Shm;
-  throw Error(ErrorCode::InvalidArgument, "transport \"" + chosen + "\"" + (name.empty() ? " (TUTTI_TRANSPORT)" : "") +
-                                              " is unknown; known are auto, tcp, shm");
+  if (chosen == "ucx") return TransportChoice::Ucx;
+  refuse("transport \"", chosen, '"', name.empty() ? " (TUTTI_TRANSPORT)" : "",
+         " is unknown; known are auto, tcp, shm, ucx");
 }
 
 bool encryption_choice(bool option) {
   const char* environment = std::getenv("TUTTI_ENCRYPT");
   const std::string chosen = environment ? environment : "";
   if (!chosen.empty() && chosen != "0" && chosen != "1")
-    throw Error(ErrorCode::InvalidArgument,
-                "TUTTI_ENCRYPT=\"" + printable(chosen, 64) + "\" is neither 1 (encrypt) nor 0");
+    refuse("TUTTI_ENCRYPT=\"", printable(chosen, 64), "\" is neither 1 (encrypt) nor 0");
   return option || chosen == "1";
 }
 
 Meeting rendezvous(const World& world, const std::string& group, const RendezvousOptions& options) {
+  refuse_missing_ucx(world, options);
   const Deadline deadline = Deadline::after(options.timeout);
   const GroupMembers members = everybody(world, group);
   if (world.world_size == 1) {
-    const auto factory = std::make_shared<NetworkFactory>(world, options.transport, nullptr, nullptr, Addresses{});
+    const auto factory =
+        std::make_shared<NetworkFactory>(world, options.transport, nullptr, nullptr, Addresses{}, nullptr);
     return {std::make_shared<HashStore>(), factory->make(members, deadline), factory};
   }
   if (options.encrypt && world.job_secret.empty()) refuse_without_secret(world, group);
   make_room_for_group(group, members.world_ranks.size());
   const auto place = meet(world, deadline);
   std::shared_ptr<Store> store(place, place->client.get());
-  const auto listener = std::make_shared<TcpListener>(
-      TcpListenerOptions{.addresses = addresses_to_publish(world, {.bind_address = options.bind_address,
-                                                                   .interface = options.interface,
-                                                                   .towards_store = place->local_address}),
-                         .job_id = world.job_id,
-                         .job_secret = world.job_secret,
-                         .encrypt = options.encrypt});
-  const auto factory = std::make_shared<NetworkFactory>(
-      world, options.transport, store, listener,
-      exchange_addresses(*place, world, group, listener->endpoints(), options.settings, options.timeout, deadline));
+  const std::vector<std::string> addresses = addresses_to_publish(
+      world,
+      {.bind_address = options.bind_address, .interface = options.interface, .towards_store = place->local_address});
+  const auto listener = std::make_shared<TcpListener>(TcpListenerOptions{
+      .addresses = addresses, .job_id = world.job_id, .job_secret = world.job_secret, .encrypt = options.encrypt});
+  auto ucx = ucx_for(world, options, addresses, listener->endpoint());
+  Addresses all = exchange_addresses(*place, world, group, listener->endpoints(), ucx ? ucx->address() : kNoUcx,
+                                     options.settings, options.timeout, deadline);
+  if (std::ranges::count(all.peers, kNoUcx, &PeerAddress::bulk) > 0) ucx = nullptr;
+  const auto factory =
+      std::make_shared<NetworkFactory>(world, options.transport, store, listener, std::move(all), std::move(ucx));
   auto transport = factory->make(members, deadline);
-  log(LogLevel::Info, rank_text(world) + " (" + world.detected_from + ") joined group '" + group + "', listening on " +
-                          listener->endpoint() + ", transport " + std::string(transport->name()));
+  log(LogLevel::Info, rank_text(world), " (", world.detected_from, ") joined group '", group, "', listening on ",
+      listener->endpoint(), ", transport ", transport->name());
   return {std::move(store), std::move(transport), factory};
 }
 

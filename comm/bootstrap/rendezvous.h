@@ -22,9 +22,9 @@ struct Meeting {
   std::shared_ptr<TransportFactory> factory;  // made `transport`, and makes those of sub-groups: no store traffic
 };
 
-enum class TransportChoice { Auto, Tcp, Shm };
+enum class TransportChoice { Auto, Tcp, Shm, Ucx };
 
-/// "auto", "tcp" or "shm"; "" stands for TUTTI_TRANSPORT, else auto. Throws InvalidArgument.
+/// "auto", "tcp", "shm" or "ucx"; "" stands for TUTTI_TRANSPORT, else auto. Throws InvalidArgument.
 TransportChoice transport_choice(const std::string& name);
 
 /// `option`, or TUTTI_ENCRYPT, which may be 1 or 0. Throws InvalidArgument.
@@ -35,10 +35,12 @@ struct RendezvousOptions {
   /// connection to the store, and between hosts those of other interfaces, too, or those that `interface` names. System
   /// if that leaves a loopback address in a world of several hosts.
   std::string bind_address;
-  std::string interface {};                           // "" = TUTTI_IFACE, else any
-  TransportChoice transport = TransportChoice::Auto;  // Auto: shared memory within a host, TCP between hosts
-  bool encrypt = false;                               // TLS on all TCP connections between ranks
-  Settings settings{};                                // what must be equal on all ranks
+  std::string interface {};  // "" = TUTTI_IFACE, else any
+  /// Auto: shared memory within a host; TCP between hosts, and where all have a card that is up, long payloads by UCX.
+  /// Ucx: the same without a look for cards; InvalidArgument where UCX is missing.
+  TransportChoice transport = TransportChoice::Auto;
+  bool encrypt = false;  // TLS on all TCP connections between ranks
+  Settings settings{};   // what must be equal on all ranks
   std::chrono::milliseconds timeout{};
 };
 

@@ -166,7 +166,7 @@ typedef struct tutti_group_options {
   int64_t timeout_ms;         /**< deadline of each operation, and of forming the group; 300000 */
   int64_t report_after_ms;    /**< a longer wait logs one line; 5000 */
   const char* algorithm;      /**< a name of comm/algorithms.md; NULL: TUTTI_ALGO, else chosen */
-  const char* transport;      /**< "auto", "tcp", "shm"; NULL: TUTTI_TRANSPORT, else "auto" */
+  const char* transport;      /**< "auto", "tcp", "shm", "ucx"; NULL: TUTTI_TRANSPORT, else "auto" */
   const char* bind_address;   /**< NULL: the address of the route that reached the store */
   const char* interface_name; /**< "eth0", "ib*", "10.1.0.0/16"; NULL: TUTTI_IFACE, else none */
   size_t segment_bytes;       /**< unit of overlap inside one message, 64 or more; 262144 */
@@ -182,7 +182,7 @@ typedef struct tutti_group_info {
   int world_size;
   int64_t timeout_ms;
   const char* name;      /**< unique in the job, equal on all ranks of the group */
-  const char* transport; /**< "shm", "tcp", "shm+tcp", "tcp+tls", "shm+tcp+tls", "inproc" */
+  const char* transport; /**< "shm", "tcp", "shm+tcp", "tcp+tls", "tcp+ucx", "shm+tcp+tls", "inproc" */
 } tutti_group_info;
 
 /* --- The world ------------------------------------------------------------------------------------------------- */

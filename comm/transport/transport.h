@@ -113,8 +113,8 @@ class Transport {
   /// Rank -> number of its host; empty if not known. Equal on all ranks: algorithms are chosen and built by it.
   virtual std::vector<int> hosts() const { return {}; }
 
-  /// "tcp", "shm", "shm+tcp" (shared memory within a host), "tcp+tls" and "shm+tcp+tls" (encrypted), "inproc": what a
-  /// tuning file must have been measured on.
+  /// "tcp", "shm", "shm+tcp" (shared memory within a host), "tcp+tls" and "shm+tcp+tls" (encrypted), "tcp+ucx" and
+  /// "shm+tcp+ucx" (UCX between hosts), "inproc": what a tuning file must have been measured on.
   virtual std::string_view name() const { return "custom"; }
 
   /// True if polling without end would keep another rank of this host from running.

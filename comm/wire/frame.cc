@@ -20,7 +20,7 @@ struct WireHeader {
   std::uint8_t acknowledge = 0;
   std::int32_t root = 0;
   std::uint32_t user_op = 0;
-  std::uint64_t group = 0, seq = 0, count = 0, nbytes = 0, id = 0;
+  std::uint64_t group = 0, seq = 0, count = 0, nbytes = 0, id = 0, bulk_tag = 0;
 };
 static_assert(sizeof(WireHeader) == kFrameHeaderBytes);
 static_assert(std::endian::native == std::endian::little, "the wire is little endian; swap here for another host");
@@ -83,15 +83,16 @@ FrameBytes encode(const FrameHeader& header) {
                                               .seq = call.seq,
                                               .count = call.count,
                                               .nbytes = header.nbytes,
-                                              .id = header.id});
+                                              .id = header.id,
+                                              .bulk_tag = header.bulk_tag});
 }
 
 FrameHeader decode_frame(std::span<const std::byte, kFrameHeaderBytes> bytes) {
   WireHeader wire;
   std::memcpy(&wire, bytes.data(), sizeof wire);
   if (const std::string fault = fault_in(wire); !fault.empty())
-    throw Error(ErrorCode::Protocol,
-                "received bytes that are no frame header (" + fault + "): " + quote_bytes(bytes, bytes.size()));
+    throw Error(ErrorCode::Protocol, "received bytes that are no frame header (", fault,
+                "): ", quote_bytes(bytes, bytes.size()));
   return {.kind = wire.kind,
           .fingerprint = {.group = wire.group,
                           .seq = wire.seq,
@@ -103,7 +104,8 @@ FrameHeader decode_frame(std::span<const std::byte, kFrameHeaderBytes> bytes) {
                           .user_op = wire.user_op},
           .nbytes = wire.nbytes,
           .id = wire.id,
-          .acknowledge = wire.acknowledge != 0};
+          .acknowledge = wire.acknowledge != 0,
+          .bulk_tag = wire.bulk_tag};
 }
 
 }  // namespace tutti::comm

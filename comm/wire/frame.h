@@ -45,13 +45,14 @@ struct Fingerprint {
 struct FrameHeader {
   FrameKind kind = FrameKind::Collective;
   Fingerprint fingerprint;
-  std::uint64_t nbytes = 0;  // payload that follows
-  std::uint64_t id = 0;      // collectives: index of this message between these two ranks in this operation;
-                             // point-to-point: number of the message, unique per sender and receiver
-  bool acknowledge = false;  // TCP: frames behind this one may be held back until it is (tcp/packet_sharing.h)
+  std::uint64_t nbytes = 0;    // payload that follows
+  std::uint64_t id = 0;        // collectives: index of this message between these two ranks in this operation;
+                               // point-to-point: number of the message, unique per sender and receiver
+  bool acknowledge = false;    // TCP: frames behind this one may be held back until it is (tcp/packet_sharing.h)
+  std::uint64_t bulk_tag = 0;  // TCP: not 0: the payload comes through a BulkChannel, under this tag (tcp/bulk.h)
 };
 
-inline constexpr std::size_t kFrameHeaderBytes = 56;
+inline constexpr std::size_t kFrameHeaderBytes = 64;
 
 inline constexpr std::uint64_t kMaxFrameBytes = std::uint64_t{1} << 40;
 

@@ -227,7 +227,8 @@ TEST_P(Conformance, AsynchronousOnesOfSeveralGroupsOverlap) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Conformance,
-                         testing::Combine(testing::Values(Net::Inproc, Net::Tcp, Net::Shm, Net::Mixed, Net::Tls),
+                         testing::Combine(testing::ValuesIn(test::available({Net::Inproc, Net::Tcp, Net::Shm,
+                                                                             Net::Mixed, Net::Tls, Net::Ucx})),
                                           testing::ValuesIn(test::kFullRun ? std::vector<int>{1, 2, 3, 4, 5, 7, 8}
                                                                            : std::vector<int>{1, 2, 3, 4, 7})),
                          [](const auto& world) {

@@ -227,7 +227,8 @@ TEST_P(FaultBounds, AFailedGroupWithUnsentMessagesSleeps) {
   EXPECT_TRUE(outcomes[0].has_value());
 }
 
-INSTANTIATE_TEST_SUITE_P(Nets, FaultBounds, testing::Values(Net::Tcp, Net::Shm, Net::Tls),
+INSTANTIATE_TEST_SUITE_P(Nets, FaultBounds,
+                         testing::ValuesIn(test::available({Net::Tcp, Net::Shm, Net::Tls, Net::Ucx})),
                          testing::PrintToStringParamName());
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <tutti/comm/transport/ucx/ucx_engine.h>
 #include <tutti/tests/support/run_processes.h>
 #include <tutti/tests/support/stolen_time.h>
 
@@ -27,6 +28,23 @@ inline constexpr milliseconds kSlower(0);
 inline constexpr milliseconds kNoticed = milliseconds(1000) + kSlower;  // after a death, and after a deadline
 inline constexpr milliseconds kLong(60'000);
 inline constexpr milliseconds kPatience(30'000);  // of the test, which hangs in no case
+
+/// Whether a process may become another user's here: some containers forbid it, and then "mixed" cannot be played.
+inline bool users_may_change() {
+  static const bool may = [] {
+    const auto ended = tutti::test::run_program({TUTTI_FAULT_RANK, "0", "nothing"}, {"TUTTI_FAULT_HOSTS=2", "RANK=2"});
+    if (ended.status.code == 4) std::puts("mixed worlds are left out: no process may become another user's here");
+    return ended.status.code != 4;
+  }();
+  return may;
+}
+
+/// Whether ranks can use UCX here, each as if it ran on a host of its own.
+inline bool ucx_may_be_used() {
+  static const std::string refusal = ucx_refusal();
+  if (!refusal.empty()) std::printf("ucx is left out: %s\n", refusal.c_str());
+  return refusal.empty() && users_may_change();
+}
 
 class Job {
  public:
@@ -109,6 +127,7 @@ class Job {
  private:
   static std::vector<std::string> environment(const std::string& transport) {
     if (transport == "mixed") return {"TUTTI_TRANSPORT=auto", "TUTTI_FAULT_HOSTS=2"};
+    if (transport == "ucx") return {"TUTTI_TRANSPORT=ucx", "TUTTI_FAULT_HOSTS=1", "UCX_TLS=tcp,self"};
     return {"TUTTI_TRANSPORT=" + (transport.empty() ? "auto" : transport)};
   }
   static std::vector<std::string> command(milliseconds timeout, std::vector<std::string> scenario) {

@@ -17,7 +17,7 @@ struct Buffers {
   explicit Buffers(ProcessGroup& group);
 
   Floats few = Floats(16);
-  Floats one = Floats(10'000);
+  Floats one = Floats(20'000);
   Floats many = Floats(1'000'000);
   Floats gathered;                  // as many for each rank
   Floats received;                  // the same
@@ -32,7 +32,7 @@ using Operation = std::function<void(ProcessGroup& group, Buffers& buffers)>;
 const std::map<std::string, Operation>& fault_operations();
 
 /// What rank 1 calls while the others call something else: `what` differs ("operation", "order", "dtype", ...) between
-/// calls of `count` elements, 10,000 at most.
+/// calls of `count` elements, 20,000 at most.
 void disagree(const std::string& what, std::size_t count, ProcessGroup& group, Buffers& buffers);
 
 }  // namespace tutti::comm::test

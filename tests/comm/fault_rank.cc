@@ -5,17 +5,23 @@
 // Ends with status 0 when the scenario lets it, else with "failed after <ms> ms: <error>" and status 1; with status 3
 // if descriptors are open that were not when it began. Before that it says "failure at <ns>", and before it leaves the
 // others "leaving at <ns>", by the clock that all processes of a host share (CLOCK_MONOTONIC).
+#include <dlfcn.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/store/tcp_store.h>
 #include <tutti/comm/store/tcp_store_server.h>
+#include <tutti/comm/transport/ucx/ucx_engine.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -33,8 +39,11 @@ void say(const std::string& line) {
   std::fflush(stdout);
 }
 
+/// None where there is UCX, which keeps its own for a while after a group's end.
 std::size_t open_descriptors() {
   std::size_t count = 0;
+  const char* transport = std::getenv("TUTTI_TRANSPORT");
+  if (transport != nullptr && std::string(transport) == "ucx") return count;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
   return count;
 }
@@ -120,11 +129,15 @@ std::unique_ptr<TcpStoreServer> serve_own_store(World& world) {
   leave();
 }
 
-/// With TUTTI_FAULT_HOSTS set, ranks 2 and above become another user's, who shares no memory with the rest, as if they
-/// ran on another host. Status 4 if this is not allowed here. Before there is a second thread.
+/// With TUTTI_FAULT_HOSTS=N ranks N and above become other users', each another one's, who share no memory, as if each
+/// ran on a host of its own. Status 4 if this is not allowed here. Before there is a second thread.
 void move_to_another_host() {
-  if (!std::getenv("TUTTI_FAULT_HOSTS") || std::atoi(std::getenv("RANK")) < 2) return;
+  const char* hosts = std::getenv("TUTTI_FAULT_HOSTS");
+  const char* rank = std::getenv("RANK");
+  if (!hosts || std::atoi(rank) < std::atoi(hosts)) return;
+  const uid_t user = ::geteuid();
   if (::unshare(CLONE_NEWUSER) != 0) std::exit(4);
+  std::ofstream("/proc/self/uid_map") << rank << " " << user << " 1" << std::flush;
 }
 
 std::string published_address(ProcessGroup& group, const std::string& name) {
@@ -159,6 +172,39 @@ void play_rounds(Scenario& scenario, const World& world, std::chrono::millisecon
   outer->shutdown();
 }
 
+/// What UCX could change in the process that loads it: actions of signals, variables, code of functions that manage
+/// memory (it can write jumps into them).
+std::vector<std::string> footprint() {
+  std::vector<std::string> all;
+  for (int number = 1; number < 32; ++number) {
+    struct sigaction action {};
+    ::sigaction(number, nullptr, &action);
+    all.push_back("signal " + std::to_string(number) + ": " +
+                  std::to_string(reinterpret_cast<std::uintptr_t>(action.sa_handler)));
+  }
+  for (char** variable = environ; *variable != nullptr; ++variable) all.emplace_back(*variable);
+  for (const char* name : {"mmap", "munmap", "mremap", "madvise", "shmat", "shmdt", "brk", "sbrk", "malloc", "free"}) {
+    const auto* code = static_cast<const char*>(::dlsym(RTLD_DEFAULT, name));
+    all.push_back(std::string(name) + std::to_string(reinterpret_cast<std::uintptr_t>(code)) + std::string(code, 16));
+  }
+  return all;
+}
+
+/// Loads UCX; status 5 and a line for each change it made.
+int use_ucx() {
+  const auto before = footprint();
+  const auto engine = open_ucx("lo", "127.0.0.1:0");
+  const auto channel = engine->open(engine->address(), [] {});
+  const auto after = footprint();
+  for (std::size_t i = 0; i < before.size() && after.size() == before.size(); ++i)
+    if (before[i] != after[i]) say("was " + before[i] + ", is " + after[i]);
+  const pid_t child = ::fork();
+  if (child == 0) std::exit(0);  // with all destructors
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  return before == after && status == 0 ? 0 : 5;
+}
+
 void run(Scenario& scenario, std::chrono::milliseconds timeout) {
   World world = World::detect();
   if (scenario.name == "rounds") return play_rounds(scenario, world, timeout);
@@ -183,6 +229,7 @@ int main(int argc, char** argv) {
       .name = argv[2], .argument = argc > 3 ? argv[3] : "", .rounds = {argv + 3, argv + argc}, .prefix = ""};
   const std::size_t before = open_descriptors();
   try {
+    if (scenario.name == "use-ucx") return use_ucx();
     run(scenario, std::chrono::milliseconds(std::stoi(argv[1])));
   } catch (const Error& error) {
     say("failure at " + now());

@@ -16,26 +16,23 @@ namespace {
 
 using namespace test;
 
-/// Whether a process may become another user's here: some containers forbid it, and then "mixed" cannot be played.
-bool users_may_change() {
-  static const bool may = [] {
-    const auto ended = tutti::test::run_program({TUTTI_FAULT_RANK, "0", "nothing"}, {"TUTTI_FAULT_HOSTS=2", "RANK=2"});
-    if (ended.status.code == 4) std::puts("mixed worlds are left out: no process may become another user's here");
-    return ended.status.code != 4;
-  }();
-  return may;
+/// The others are short, and go over TCP also where there is UCX.
+bool sends_long_payloads(const std::string& operation) {
+  return operation == "all_reduce_large" || operation == "long_blocks" || operation == "p2p" || operation == "turns";
 }
 
 class Loops : public testing::TestWithParam<const char*> {};
 
 TEST_P(Loops, AKilledRankIsNamedByAllOthersAtOnce) {
-  for (const std::string transport : {"tcp", "shm", "mixed"}) {
+  for (const std::string transport : {"tcp", "shm", "mixed", "ucx"}) {
     if (transport == "mixed" && !users_may_change()) continue;
+    if (transport == "ucx" && !(sends_long_payloads(GetParam()) && ucx_may_be_used())) continue;
     for (const int victim : {0, 1, 2, 3}) {
       SCOPED_TRACE(transport + ", victim " + std::to_string(victim));
       Job job(4, kLong, {"loop", GetParam()}, transport);
       job.wait_for_all("beat 1");
-      expect_parts(job.processes().out(0), {transport == "mixed" ? " via shm+tcp\n" : " via " + transport + "\n"});
+      const std::string name = transport == "mixed" ? "shm+tcp" : transport == "ucx" ? "tcp+ucx" : transport;
+      expect_parts(job.processes().out(0), {" via " + name + "\n"});
       const auto start = steady_clock::now();
       job.processes().kill(victim, SIGKILL);
       const std::string cause = job.common_cause(victim, start, kNoticed);
@@ -69,11 +66,13 @@ void expect_named_by_all(int ranks, const std::string& operation, const std::str
 }
 
 TEST(Fault, ARankThatSendsLongBlocksOrMessagesIsNamedWhenItIsKilledOrFrozen) {
-  for (const char* operation : {"long_blocks", "p2p"})
-    for (const int victim : {0, 1}) {
-      expect_named_by_all(2, operation, "shm", victim, std::nullopt);
-      expect_named_by_all(2, operation, "shm", victim, milliseconds(500));
-    }
+  for (const std::string transport : {"shm", "ucx"})
+    for (const char* operation : {"long_blocks", "p2p"})
+      for (const int victim : {0, 1}) {
+        if (transport == "ucx" && !ucx_may_be_used()) continue;
+        expect_named_by_all(2, operation, transport, victim, std::nullopt);
+        expect_named_by_all(2, operation, transport, victim, milliseconds(500));
+      }
 }
 
 class EightRanksOverTcp : public testing::TestWithParam<const char*> {};

@@ -202,7 +202,8 @@ TEST_P(BreakingWorlds, AResetIsNamedByAllRanksWithTheSameCause) {
 std::string shard_name(const testing::TestParamInfo<int>& info) { return std::to_string(info.param); }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, FaultyWorlds, testing::Range(0, 6), shard_name);
-INSTANTIATE_TEST_SUITE_P(Nets, FaultyNets, testing::Values(Net::Tcp, Net::Shm, Net::Mixed, Net::Tls),
+INSTANTIATE_TEST_SUITE_P(Nets, FaultyNets,
+                         testing::ValuesIn(test::available({Net::Tcp, Net::Shm, Net::Mixed, Net::Tls, Net::Ucx})),
                          [](const auto& net) { return tutti::test::name(net.param); });
 INSTANTIATE_TEST_SUITE_P(Seeds, BreakingWorlds, testing::Range(0, 8), shard_name);
 

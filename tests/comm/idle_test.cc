@@ -68,11 +68,11 @@ std::string idle_name(const testing::TestParamInfo<Idle::ParamType>& param) {
                                                                                   : "Schedule");
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Idle,
-                         testing::Combine(testing::Values(Net::Inproc, Net::Tcp, Net::Shm, Net::Mixed),
-                                          testing::Values(in_a_barrier, in_an_all_reduce_by_schedule,
-                                                          in_an_asynchronous_one)),
-                         idle_name);
+INSTANTIATE_TEST_SUITE_P(
+    All, Idle,
+    testing::Combine(testing::ValuesIn(test::available({Net::Inproc, Net::Tcp, Net::Shm, Net::Mixed, Net::Ucx})),
+                     testing::Values(in_a_barrier, in_an_all_reduce_by_schedule, in_an_asynchronous_one)),
+    idle_name);
 
 }  // namespace
 }  // namespace tutti::comm

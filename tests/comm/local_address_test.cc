@@ -173,12 +173,14 @@ TEST(RankAddresses, WithNoOtherThanOneOfTwoHostsBothRanksAreNamed) {
 }
 
 TEST(RankAddresses, AreReadAsTheyWereWritten) {
-  const RankAddress written{{"10.0.0.2:1", "[fd00::2]:65535"}, "alpha", "17", "boot:0:1:2", {{"encrypt", "yes"}}};
+  const RankAddress written{
+      {"10.0.0.2:1", "[fd00::2]:65535"}, "alpha", "17", "boot:0:1:2", "10.0.0.2:4711", {{"encrypt", "yes"}}};
   const RankAddress read = from_line(to_line(written));
   EXPECT_EQ(read.endpoints, written.endpoints);
   EXPECT_EQ(read.host, "alpha");
   EXPECT_EQ(read.pid, "17");
   EXPECT_EQ(read.identity, "boot:0:1:2");
+  EXPECT_EQ(read.ucx, "10.0.0.2:4711");
   EXPECT_EQ(read.settings, written.settings);
   expect_error(ErrorCode::Protocol, {"10.0.0.2:1 alpha 17"}, [] { from_line("10.0.0.2:1 alpha 17"); });
 }

@@ -418,7 +418,7 @@ std::string case_name(const testing::TestParamInfo<std::tuple<Net, Lane>>& info)
 }
 
 INSTANTIATE_TEST_SUITE_P(Lanes, Transports,
-                         testing::Combine(testing::Values(Net::Tcp, Net::Shm, Net::Tls),
+                         testing::Combine(testing::ValuesIn(test::available({Net::Tcp, Net::Shm, Net::Tls, Net::Ucx})),
                                           testing::Values(Lane::CollectiveUp, Lane::CollectiveDown, Lane::MessageUp,
                                                           Lane::MessageDown, Lane::AnswerUp, Lane::AnswerDown)),
                          case_name);

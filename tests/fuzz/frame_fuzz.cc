@@ -1,4 +1,4 @@
-// decode_frame: any 56 bytes are a header, which encodes to the same bytes again and has a text, or a Protocol error.
+// decode_frame: any 64 bytes are a header, which encodes to the same bytes again and has a text, or a Protocol error.
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/wire/frame.h>
 

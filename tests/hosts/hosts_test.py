@@ -8,6 +8,7 @@ no namespaces can be made.
 """
 
 import os
+import signal
 import sys
 import time
 import unittest
@@ -210,6 +211,85 @@ class Failures(HostsTest):
         times = [float(hosts[1].run([sys.executable, "-c", refused])[1]) for _ in range(5)]
         self.assertGreater(min(times), 0.04)  # there and back through two cables
         self.meet(hosts, "10.7.0.1")
+
+
+class Ucx(HostsTest):
+    LIBRARY = "/usr/lib/" + os.uname().machine + "-linux-gnu/libucp.so.0"
+    CHOSEN = {"TUTTI_TRANSPORT": "ucx", "UCX_TLS": "tcp,self"}
+
+    def setUp(self):
+        super().setUp()
+        if not os.path.exists(self.LIBRARY):
+            self.skipTest(self.LIBRARY + " is not installed")
+
+    def test_it_carries_long_payloads_and_a_killed_rank_is_named_at_once(self):
+        hosts = self.two_hosts()
+        ranks = start_ranks(hosts, [FAULT_RANK, "60000", "loop", "all_reduce_large"], "10.7.0.1", self.CHOSEN)
+        for rank in ranks:
+            self.assertIsNotNone(rank.wait_for("beat 2"), outputs(ranks))
+        self.assert_says(ranks[0].output, "UCX 1", "on eth0 (asked for, no card is up)", " via tcp+ucx\n")
+        ranks[1].kill()
+        begin = time.monotonic()
+        self.assertEqual(ranks[0].wait(20), 1, outputs(ranks))
+        self.assertLess(time.monotonic() - begin, 2)
+        self.assertRegex(ranks[0].output, r"failed after \d+ ms: .*lost rank 1 \(beta, pid \d+, 10.7.0.2:\d+\): "
+                                          "(its process closed the connection|rank 1 .* is gone)")
+
+    def test_an_unplugged_host_is_named_within_the_deadline(self):
+        alpha, beta = self.two_hosts()
+        ranks = start_ranks([alpha, beta], [FAULT_RANK, "2000", "loop", "all_reduce_large"], "10.7.0.1", self.CHOSEN)
+        for rank in ranks:
+            self.assertIsNotNone(rank.wait_for("beat 2"), outputs(ranks))
+        beta.unplug()
+        begin = time.monotonic()
+        self.assertEqual(wait_all(ranks), [1, 1], outputs(ranks))
+        self.assertLess(time.monotonic() - begin, 20)
+        self.assertRegex(ranks[0].output, r"failed after \d+ ms: .*rank 1 \(beta, pid \d+, 10.7.0.2:\d+\)")
+
+    def test_a_frozen_rank_is_named_within_the_deadline(self):
+        ranks = start_ranks(self.two_hosts(), [FAULT_RANK, "2000", "loop", "all_reduce_large"], "10.7.0.1", self.CHOSEN)
+        for rank in ranks:
+            self.assertIsNotNone(rank.wait_for("beat 2"), outputs(ranks))
+        ranks[1].kill(signal.SIGSTOP)
+        self.assertEqual(ranks[0].wait(20), 1, outputs(ranks))
+        ranks[1].kill()
+        self.assertRegex(ranks[0].output, r"timed out after 2.0 s of waiting for rank 1: rank 1 \(beta, pid \d+, "
+                                          r"10.7.0.2:\d+\) has not arrived")
+
+    def test_different_calls_are_named_with_the_values_of_both_ranks(self):
+        ranks = start_ranks(self.two_hosts(), [FAULT_RANK, "60000", "rounds", "differ 17000 operation"], "10.7.0.1",
+                            self.CHOSEN)
+        wait_all(ranks)
+        for rank in ranks:
+            self.assert_says(rank.output, "all_reduce seq 1 (sum float32 x 17000)", "broadcast seq 1", "rank 1")
+
+    def test_a_card_chooses_it_where_it_can_be_used(self):
+        hosts = self.two_hosts()
+        for host in hosts:
+            host.root(["sh", "-ec", f"mkdir {host.folder}/sys; mount -t sysfs sysfs {host.folder}/sys; "
+                       f"mount -t tmpfs none /sys/class; mkdir /sys/class/net; mount --bind {host.folder}/sys/class/net "
+                       "/sys/class/net; mkdir -p /sys/class/infiniband/mlx5_0/ports/1; "
+                       "echo 4: ACTIVE > /sys/class/infiniband/mlx5_0/ports/1/state"])
+        for environment, said in ((self.CHOSEN | {"TUTTI_TRANSPORT": "auto", "UCX_NET_DEVICES": "eth0"},
+                                   [" on mlx5_0:1 (its port is up)", " via tcp+ucx\n"]),
+                                  ({}, [" has the card mlx5_0:1, but uses TCP: UCX could not use one of the devices "
+                                        "mlx5_0:1", " via tcp\n"])):
+            ranks = start_ranks(hosts, [FAULT_RANK, "60000", "loop", "all_reduce_large"], "10.7.0.1", environment)
+            for rank in ranks:
+                self.assertIsNotNone(rank.wait_for("beat 1"), outputs(ranks))
+            for rank in ranks:
+                rank.kill()
+            wait_all(ranks)
+            self.assert_says(ranks[0].output, *said)
+
+    def test_where_it_is_missing_it_is_said_what_to_install(self):
+        hosts = self.two_hosts()
+        for host in hosts:
+            host.file(self.LIBRARY, "no library\n")
+        said = self.refuse(hosts, "10.7.0.1", self.CHOSEN)
+        for output in said:
+            self.assert_says(output, "transport ucx: UCX is not installed", "apt-get install libucx0")
+        self.meet(hosts, "10.7.0.1")  # and without it nothing changes
 
 
 if __name__ == "__main__":

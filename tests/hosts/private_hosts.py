@@ -101,6 +101,8 @@ class Process:
         pid = self.pid
         if pid:
             os.kill(pid, number)
+        if number == signal.SIGKILL:
+            self._enter.send_signal(signal.SIGCONT)  # nsenter(1) stops together with its child
 
     def wait(self, limit=60):
         """Its exit status (negative: the signal); raises TimeoutExpired with what it has printed."""

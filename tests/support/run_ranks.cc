@@ -3,6 +3,7 @@
 #include <tutti/comm/transport/shm/join.h>
 #include <tutti/comm/transport/shm/shm_transport.h>
 #include <tutti/comm/transport/tcp/tcp_transport.h>
+#include <tutti/comm/transport/ucx/ucx_engine.h>
 #include <tutti/comm/wire/handshake.h>
 #include <tutti/tests/support/in_threads.h>
 #include <tutti/tests/support/inproc_transport.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <iterator>
 #include <numeric>
 #include <stdexcept>
@@ -25,6 +27,7 @@ struct Hosts {
   bool share_memory = false;
   bool encrypt = false;
   bool far = false;  // as if no two ranks shared a cache
+  bool ucx = false;
 
   std::string name(int rank) const {
     return of_rank.empty() ? "localhost" : "host" + std::to_string(of_rank.at(static_cast<std::size_t>(rank)));
@@ -32,7 +35,8 @@ struct Hosts {
 };
 
 Hosts hosts_of(Net net, int world_size, const std::vector<int>& hosts) {
-  if (net == Net::Tcp || net == Net::Tls) return {hosts, false, net == Net::Tls};
+  if (net == Net::Tcp || net == Net::Tls || net == Net::Ucx)
+    return {hosts, false, net == Net::Tls, /*far=*/false, net == Net::Ucx};
   const bool mixed = net == Net::Mixed || net == Net::MixedTls;
   Hosts shared{{}, true, net == Net::MixedTls, net == Net::FarShm};
   for (int rank = 0; rank < world_size && mixed; ++rank) shared.of_rank.push_back(rank / 2);
@@ -49,6 +53,7 @@ class LoopbackFactory final : public comm::TransportFactory {
         listener_(std::make_shared<comm::TcpListener>(comm::listener_options(options()))) {}
 
   std::string endpoint() const { return listener_->endpoint(); }
+  std::string bulk_address() const { return bulk_ ? bulk_->address() : ""; }
   void set_addresses(std::vector<comm::PeerAddress> addresses) { addresses_ = std::move(addresses); }
 
   std::unique_ptr<comm::Transport> make(const comm::GroupMembers& members, comm::Deadline deadline) override {
@@ -98,11 +103,14 @@ class LoopbackFactory final : public comm::TransportFactory {
   comm::TcpTransportOptions options() const {
     return {.job_secret = "a secret of tests",
             .encrypt = hosts_.encrypt,
-            .oversubscribed = world_size_ > comm::allowed_processors()};
+            .oversubscribed = world_size_ > comm::allowed_processors(),
+            .bulk = bulk_,
+            .bulk_from = 4096};  // short, so that many go that way
   }
 
   const int world_size_;
   const Hosts hosts_;
+  const std::shared_ptr<comm::BulkEngine> bulk_ = hosts_.ucx ? comm::open_ucx("lo", "127.0.0.1:0") : nullptr;
   const std::shared_ptr<comm::Store> store_;
   const std::shared_ptr<comm::TcpListener> listener_;
   std::vector<comm::PeerAddress> addresses_;
@@ -115,6 +123,7 @@ std::vector<std::shared_ptr<comm::TransportFactory>> make_loopback_factories(int
   for (int rank = 0; rank < world_size; ++rank) {
     factories.push_back(std::make_shared<LoopbackFactory>(world_size, hosts, store));
     addresses.push_back({factories.back()->endpoint(), hosts.name(rank), std::to_string(::getpid())});
+    addresses.back().bulk = factories.back()->bulk_address();
   }
   for (auto& factory : factories) factory->set_addresses(addresses);
   return {factories.begin(), factories.end()};
@@ -130,8 +139,14 @@ std::unique_ptr<comm::Transport> world_transport(comm::TransportFactory& factory
 }  // namespace
 
 std::string name(Net net) {
-  constexpr const char* kNames[] = {"Inproc", "Tcp", "Shm", "Mixed", "Tls", "MixedTls", "FarShm"};
+  constexpr const char* kNames[] = {"Inproc", "Tcp", "Shm", "Mixed", "Tls", "MixedTls", "FarShm", "Ucx"};
   return kNames[static_cast<int>(net)];
+}
+
+std::vector<Net> available(std::vector<Net> nets) {
+  static const std::string refusal = comm::ucx_refusal();
+  if (!refusal.empty() && std::erase(nets, Net::Ucx) > 0) std::printf("Ucx is left out: %s\n", refusal.c_str());
+  return nets;
 }
 
 std::vector<std::shared_ptr<comm::TransportFactory>> make_factories(Net net, int world_size,

@@ -15,8 +15,11 @@
 namespace tutti::test {
 
 /// Mixed: shared memory within pairs of ranks, TCP between them. Tls and MixedTls: the same as Tcp and Mixed,
-/// encrypted. FarShm: as Shm, as if no two ranks shared a cache.
-enum class Net { Inproc, Tcp, Shm, Mixed, Tls, MixedTls, FarShm };
+/// encrypted. FarShm: as Shm, as if no two ranks shared a cache. Ucx: as Tcp, long payloads by UCX over TCP.
+enum class Net { Inproc, Tcp, Shm, Mixed, Tls, MixedTls, FarShm, Ucx };
+
+/// Those of `nets` that can be had here: without UCX not Ucx, which is said.
+std::vector<Net> available(std::vector<Net> nets);
 
 /// "Inproc", "Tcp", ...
 std::string name(Net net);

@@ -189,7 +189,7 @@ TEST(BenchOptions, WhatCannotBeDoneIsRefusedWithASentence) {
             "--max-bytes 67108864 is less than --min-bytes 67108865");
   EXPECT_EQ(refusal_of([](BenchOptions& o) { o.step_factor = 1; }).find("--step-factor 1 never reaches"), 0U);
   EXPECT_EQ(refusal_of([](BenchOptions& o) { o.group.transport = "rdma"; }),
-            "--transport 'rdma' is unknown; known are auto, tcp and shm");
+            "--transport 'rdma' is unknown; known are auto, tcp, shm and ucx");
   EXPECT_EQ(refusal_of([](BenchOptions& o) { o.group.algorithm = "rng"; }).find("--algo: unknown algorithm \"rng\""),
             0U);
   EXPECT_EQ(refusal_of([](BenchOptions& o) {

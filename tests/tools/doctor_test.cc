@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/store/listen.h>
+#include <tutti/comm/transport/ucx/ucx_engine.h>
 #include <tutti/tests/comm/store_test_support.h>
 #include <tutti/tools/doctor/checks.h>
 
@@ -100,6 +101,15 @@ TEST(Doctor, InterfacesBridgesAndTheSlowRoute) {
   expect(check_interfaces({lo, eth, ib}, "10.0.0.1"), "default route", Verdict::Warn,
          "though ib0 10.1.0.1, 100 Gbit/s is faster", "--iface ib0");
   expect(check_interfaces({lo, eth}, ""), "default route", Verdict::Warn, "none", "--iface");
+}
+
+TEST(Doctor, AnInfiniBandPortThatIsUpIsNamed) {
+  const FakeSystem fake;
+  const std::string what = "InfiniBand, RoCE";
+  expect(check_ucx(fake.system()), what, Verdict::Ok, "no port is up; ranks of several hosts use TCP");
+  fake.write("sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
+  const std::string refusal = comm::ucx_refusal();
+  expect(check_ucx(fake.system()), what, refusal.empty() ? Verdict::Ok : Verdict::Warn, "mlx5_0:1", refusal);
 }
 
 TEST(Doctor, PortsAreOpenedReachedAndNamed) {

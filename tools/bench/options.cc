@@ -96,8 +96,8 @@ void check_options(const BenchOptions& options) {
                      "; give 2 or more, or the same --min-bytes and --max-bytes");
   }
   const std::string& transport = options.group.transport;
-  if (!transport.empty() && transport != "auto" && transport != "tcp" && transport != "shm") {
-    throw WrongUsage("--transport " + in_quotes(transport) + " is unknown; known are auto, tcp and shm");
+  if (!transport.empty() && transport != "auto" && transport != "tcp" && transport != "shm" && transport != "ucx") {
+    throw WrongUsage("--transport " + in_quotes(transport) + " is unknown; known are auto, tcp, shm and ucx");
   }
   if (const std::string why = comm::refusal(options.redop, options.dtype); !why.empty()) {
     throw WrongUsage("--redop " + std::string(comm::name(options.redop)) + " with --dtype " +

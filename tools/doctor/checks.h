@@ -76,6 +76,9 @@ Findings check_interfaces(const std::vector<comm::InterfaceAddress>& interfaces,
 /// ports and room for connections enough?
 Findings check_ports(const std::string& own_address, const comm::Environment& environment, const System& system = {});
 
+/// InfiniBand and RoCE ports that are up, and whether UCX can use them.
+Findings check_ucx(const System& system = {});
+
 /// Open descriptors, processes, /dev/shm, memory and its cgroup limit.
 Findings check_limits(const System& system = {});
 

@@ -2,6 +2,7 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/format.h>
 #include <tutti/comm/store/listen.h>
+#include <tutti/comm/transport/ucx/ucx_engine.h>
 #include <tutti/comm/wire/local_address.h>
 #include <tutti/comm/wire/socket.h>
 #include <tutti/tools/doctor/checks.h>
@@ -19,16 +20,10 @@ constexpr double kSlowSeconds = 1.0;
 
 bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
 std::string in_ms(double seconds) { return comm::format(" (%.1f ms)", 1e3 * seconds); }
 
 Finding slow(const std::string& what, const LookUp& found) {
-  return {what, joined(found.addresses) + in_ms(found.seconds), Verdict::Warn,
+  return {what, comm::listed(found.addresses) + in_ms(found.seconds), Verdict::Warn,
           "every look-up of a name takes this long: mend the name servers in /etc/resolv.conf, or give addresses as "
           "numbers"};
 }
@@ -40,18 +35,18 @@ Finding check_host_name(const std::string& host_name, const LookUp& found) {
             "Tutti gives other hosts numbers, no names; for programs that look names up write a line 'ADDRESS " +
                 host_name + "' into /etc/hosts of every host"};
   if (std::all_of(found.addresses.begin(), found.addresses.end(), is_loopback))
-    return {what, host_name + " is " + joined(found.addresses) + " to this host itself", Verdict::Warn,
+    return {what, host_name + " is " + comm::listed(found.addresses) + " to this host itself", Verdict::Warn,
             "Tutti does not use it; MPI and PyTorch (gloo) may send it to other hosts, which then cannot connect: in "
             "/etc/hosts give " +
                 host_name + " this host's real address in place of " + found.addresses.front()};
   if (found.seconds > kSlowSeconds) return slow(what, found);
-  return {what, host_name + " is " + joined(found.addresses) + in_ms(found.seconds)};
+  return {what, host_name + " is " + comm::listed(found.addresses) + in_ms(found.seconds)};
 }
 
 Finding check_localhost(const LookUp& found) {
   if (!found.addresses.empty() && std::all_of(found.addresses.begin(), found.addresses.end(), is_loopback))
-    return {"localhost", joined(found.addresses)};
-  return {"localhost", found.addresses.empty() ? "is not known: " + found.error : "is " + joined(found.addresses),
+    return {"localhost", comm::listed(found.addresses)};
+  return {"localhost", found.addresses.empty() ? "is not known: " + found.error : "is " + comm::listed(found.addresses),
           Verdict::Fail, "write the line '127.0.0.1 localhost' into /etc/hosts"};
 }
 
@@ -61,7 +56,7 @@ Finding check_master(const std::string& master, const LookUp& found) {
     return {what, master + " is not known here: " + found.error, Verdict::Fail,
             "set MASTER_ADDR to the address of rank 0's host as a number"};
   if (found.seconds > kSlowSeconds) return slow(what, found);
-  return {what, master + " is " + joined(found.addresses)};
+  return {what, master + " is " + comm::listed(found.addresses)};
 }
 
 std::string described(const comm::InterfaceAddress& own) {
@@ -133,6 +128,14 @@ Findings check_names(const std::string& host_name, const comm::Environment& envi
   Findings findings{check_host_name(host_name, resolver(host_name)), check_localhost(resolver("localhost"))};
   if (const auto master = environment("MASTER_ADDR")) findings.push_back(check_master(*master, resolver(*master)));
   return findings;
+}
+
+Findings check_ucx(const System& system) {
+  const std::string cards = comm::listed(comm::cards_that_are_up({}, system.root + "/sys"));
+  const std::string refusal = comm::ucx_refusal();
+  if (cards.empty()) return {{"InfiniBand, RoCE", "no port is up; ranks of several hosts use TCP"}};
+  if (refusal.empty()) return {{"InfiniBand, RoCE", cards + ", long payloads between hosts by " + comm::ucx_version()}};
+  return {{"InfiniBand, RoCE", cards + " is up, but ranks of several hosts use TCP", Verdict::Warn, refusal}};
 }
 
 Findings check_interfaces(const std::vector<comm::InterfaceAddress>& interfaces, const std::string& route_address) {

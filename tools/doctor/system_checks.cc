@@ -207,7 +207,7 @@ Findings check_host() {
   Findings all;
   for (Findings part :
        {check_names(comm::host_name(), environment, look_up),
-        check_interfaces(comm::interface_addresses(), own_address), check_ports(own_address, environment),
+        check_interfaces(comm::interface_addresses(), own_address), check_ports(own_address, environment), check_ucx(),
         check_limits(), check_cores(count_cores()), check_launcher(environment), check_gpu()})
     all.insert(all.end(), std::make_move_iterator(part.begin()), std::make_move_iterator(part.end()));
   return all;

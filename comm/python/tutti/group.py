@@ -185,7 +185,7 @@ def connect(world: Optional[World] = None, *, timeout: float = 300.0, name: Opti
     """Forms the group of all ranks, waiting for them up to `timeout` seconds. `world` None: the one that World() finds.
 
     timeout: the deadline of each operation, too. report_after: a longer wait logs one line. name: ranks of one group give the same;
-    None: "world". algorithm: a name of comm/algorithms.md. transport: "auto", "tcp", "shm". bind_address, interface ("eth0",
+    None: "world". algorithm: a name of comm/algorithms.md. transport: "auto", "tcp", "shm", "ucx". bind_address, interface ("eth0",
     "10.1.0.0/16"): which network. encrypt: TLS between ranks. reproducible: bits that depend on the ranks' inputs only.
     segment_bytes: the unit of overlap inside one message. trace_file: a timeline. None: the default, as comm/c/tutti.h says it.
     Raises TuttiError: TUTTI_TIMEOUT names the ranks that are missing, TUTTI_MISMATCH an option that differs between ranks.

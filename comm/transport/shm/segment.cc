@@ -68,8 +68,8 @@ HostSegment HostSegment::open(const Address& address, int ranks) {
   HostSegment segment(ranks, SharedFile::open(address.pid, address.descriptor, bytes_for(ranks)));
   const auto* header = reinterpret_cast<const Header*>(segment.file_.data());
   if (header->magic != kMagic || header->nonce != address.nonce || header->ranks != ranks)
-    throw Error(ErrorCode::Protocol, "the shared memory of process " + std::to_string(address.pid) +
-                                         " is not this group's, or was made by another version of the program");
+    throw Error(ErrorCode::Protocol, "the shared memory of process ", address.pid,
+                " is not this group's, or was made by another version of the program");
   return segment;
 }
 

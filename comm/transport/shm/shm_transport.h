@@ -87,7 +87,8 @@ class ShmTransport final : public Transport {
   /// A neighbour answers sooner than a wake-up takes, even when it first has to get a CPU.
   std::chrono::microseconds patience() const override { return std::chrono::microseconds(300); }
   std::string_view name() const override {
-    return all_are_neighbours() ? "shm" : tcp_->is_encrypted() ? "shm+tcp+tls" : "shm+tcp";
+    if (all_are_neighbours()) return "shm";
+    return tcp_->is_encrypted() ? "shm+tcp+tls" : tcp_->has_bulk() ? "shm+tcp+ucx" : "shm+tcp";
   }
   Neighbours* shared_memory() override { return all_are_neighbours() ? neighbours_.get() : nullptr; }
 

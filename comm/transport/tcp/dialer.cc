@@ -104,8 +104,8 @@ void Dialer::warn_of_silence() {
   const auto answered = [](const Attempt& attempt) { return !attempt.socket->is_connecting(); };
   if (std::ranges::any_of(attempts_, answered)) return;
   warned_ = true;
-  log(LogLevel::Warn, options_.from + " has been connecting to " + options_.to + " " + text_of_status() +
-                          ". Is there a firewall between the hosts, or is this the wrong network (TUTTI_IFACE)?");
+  log(LogLevel::Warn, options_.from, " has been connecting to ", options_.to, " ", text_of_status(),
+      ". Is there a firewall between the hosts, or is this the wrong network (TUTTI_IFACE)?");
 }
 
 }  // namespace tutti::comm

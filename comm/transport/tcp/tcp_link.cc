@@ -32,9 +32,9 @@ using Parts = std::array<asio::const_buffer, 2>;
 Parts unsent_parts(const Outgoing& frame) {
   const std::uint64_t header_done = std::min<std::uint64_t>(frame.written_, kFrameHeaderBytes);
   const std::uint64_t payload_done = frame.written_ - header_done;
-  return {
-      asio::buffer(frame.encoded_.data() + header_done, kFrameHeaderBytes - header_done),
-      asio::buffer(static_cast<const std::byte*>(frame.payload) + payload_done, frame.header.nbytes - payload_done)};
+  return {asio::buffer(frame.encoded_.data() + header_done, kFrameHeaderBytes - header_done),
+          asio::buffer(static_cast<const std::byte*>(frame.payload) + payload_done,
+                       frame.header.bulk_tag != 0 ? 0 : frame.header.nbytes - payload_done)};
 }
 
 std::string reason_of(const asio::error_code& error) {
@@ -44,11 +44,12 @@ std::string reason_of(const asio::error_code& error) {
 }  // namespace
 
 TcpLink::TcpLink(int peer, Opener opener, std::function<std::unique_ptr<Dialer>()> connect,
-                 std::function<std::string()> describe, RunsAhead& runs_ahead)
+                 std::function<std::string()> describe, RunsAhead& runs_ahead, BulkUse bulk)
     : peer_(peer),
       opener_(opener),
       connect_(std::move(connect)),
       describe_(std::move(describe)),
+      bulk_(std::move(bulk)),
       runs_ahead_(runs_ahead) {}
 
 // Where either side may dial and both do at once, the peer's waits at our listener, without a verdict, until ours is
@@ -178,6 +179,7 @@ void TcpLink::post(Outgoing& frame) {
 void TcpLink::queue(Outgoing& frame) {
   runs_ahead_.note_sent();
   frame.header.acknowledge = sharing_.announces(runs_ahead_, frame.bytes());
+  frame.header.bulk_tag = bulk_.open && frame.header.nbytes >= bulk_.from ? channel().tag() : 0;
   if (held_back_ && !sharing_.holds()) set_held_back(false);
   frame.encoded_ = encode(frame.header);
   frame.written_ = 0;
@@ -190,6 +192,11 @@ bool TcpLink::flush() {
   if (!held_back_ && sharing_.holds() && queue_.size() == 1) set_held_back(true);  // not what was not announced
   std::size_t room = kTurnBytes;
   while (room > 0 && !queue_.empty()) {
+    if (sends_bulk()) {
+      if (advance_bulk()) continue;
+      update_interest();
+      return false;
+    }
     asio::error_code error;
     const std::size_t taken = write(room, error);
     room -= std::min(room, taken);  // encrypted bytes are reported late, and may be more
@@ -224,11 +231,13 @@ std::size_t TcpLink::write(std::size_t at_most, asio::error_code& error) {
   std::array<asio::const_buffer, 2 * kGathered> parts;
   std::size_t count = 0;
   std::size_t left = 0;
-  for (std::size_t i = 0; i < std::min(queue_.size(), kGathered); ++i)
+  for (std::size_t i = 0; i < std::min(queue_.size(), kGathered); ++i) {
     for (const asio::const_buffer& part : unsent_parts(*queue_[i])) {
       parts[count] = asio::buffer(part, at_most - left);
       left += parts[count++].size();
     }
+    if (queue_[i]->header.bulk_tag != 0) break;  // its payload comes before the next header
+  }
   const std::span<const asio::const_buffer> gathered(parts.data(), count);
   if (left > kOnePieceBytes) return socket_->write_some(gathered, error);
   std::array<std::byte, kOnePieceBytes> whole;
@@ -264,7 +273,7 @@ void TcpLink::update_interest() {
   int events = end_of_stream_ ? 0 : POLLIN;
   if (socket_) {
     fd = fd_;
-    if (!queue_.empty()) events |= POLLOUT;
+    if (!queue_.empty() && !sends_bulk()) events |= POLLOUT;
     if (socket_->has_hidden() && !end_of_stream_) events |= kHidden;
   } else if (dialer_) {
     fd = dialer_->native_handle();

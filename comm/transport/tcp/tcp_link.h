@@ -4,10 +4,12 @@
 // socket; or either side connects, when it first posts, and of two that do so at once one yields.
 // Reads go through a small buffer so that a header and a short payload cost one system call; a long payload goes
 // straight into the caller's memory, but for the part that came with its header. Posted frames leave at once, but short
-// frames of a rank that runs ahead share packets (packet_sharing.h).
+// frames of a rank that runs ahead share packets (packet_sharing.h). With a channel (bulk.h) long payloads leave
+// through that, in their place in the stream.
 #pragma once
 
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/transport/tcp/bulk.h>
 #include <tutti/comm/transport/tcp/dialer.h>
 #include <tutti/comm/transport/tcp/packet_sharing.h>
 #include <tutti/comm/transport/transport.h>
@@ -29,9 +31,9 @@ class TcpLink final : public Link {
   enum class Opener { This, Peer, Either };
 
   /// `connect` opens the connection, unless the peer alone does; `describe` names the peer in errors; `runs_ahead` is
-  /// of all links that one thread uses, and outlives them.
+  /// of all links that one thread uses, and outlives them. `bulk.open` is called at most once.
   TcpLink(int peer, Opener opener, std::function<std::unique_ptr<Dialer>()> connect,
-          std::function<std::string()> describe, RunsAhead& runs_ahead);
+          std::function<std::string()> describe, RunsAhead& runs_ahead, BulkUse bulk = {});
 
   int peer() const override { return peer_; }
   void post(Outgoing& frame) override;
@@ -39,7 +41,9 @@ class TcpLink final : public Link {
   bool flush() override;
   const FrameHeader* peek() override;
   std::size_t read(void* into, std::size_t nbytes) override;
-  bool payload_is_here() override { return buffered() >= payload_left_; }
+  bool payload_is_here() override { return !reads_bulk() && buffered() >= payload_left_; }
+  std::span<const std::byte> readable() override;
+  void consume(std::size_t nbytes) override;
 
   /// Whether a connection from the peer may be let in. Not while this side opens one itself, unless `peer_comes_first`:
   /// then this side gives up its own, and waits for adopt(). True for a second connection: adopt() refuses it. Any
@@ -76,9 +80,15 @@ class TcpLink final : public Link {
   void set_held_back(bool held);
   void note_sent(std::uint64_t bytes);                              // from the queue's front
   std::size_t write(std::size_t at_most, asio::error_code& error);  // the queue's front
-  bool find_header();                                               // true if the buffer holds one
-  void take_header();                                               // from the buffer
-  void fill();                                                      // reads what has come into the buffer
+  BulkChannel& channel();
+  bool sends_bulk() const;  // the payload of the queue's front is next
+  bool advance_bulk();
+  bool reads_bulk() const { return current_ && current_->bulk_tag != 0; }
+  std::size_t read_bulk(void* into, std::size_t nbytes);
+  void check_bulk();   // that the payload that has not come still may
+  bool find_header();  // true if the buffer holds one
+  void take_header();  // from the buffer
+  void fill();         // reads what has come into the buffer
   template <typename Parts>
   std::size_t receive(const Parts& parts);
   void acknowledge(bool more_came);
@@ -95,6 +105,7 @@ class TcpLink final : public Link {
   const Opener opener_;
   const std::function<std::unique_ptr<Dialer>()> connect_;
   const std::function<std::string()> describe_;
+  const BulkUse bulk_;
 
   std::unique_ptr<Dialer> dialer_;
   std::optional<ByteStream> socket_;
@@ -106,6 +117,8 @@ class TcpLink final : public Link {
   bool unacknowledged_ = false;  // something it has read
   bool is_near_ = false;         // the peer, on this host
   bool waits_for_peer_ = false;
+  std::unique_ptr<BulkChannel> channel_;
+  std::optional<std::chrono::steady_clock::time_point> bulk_broken_since_;
 
   static constexpr std::size_t kReadAheadBytes = 1024;  // behind a long payload: the next header, and maybe its payload
 

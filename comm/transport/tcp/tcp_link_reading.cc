@@ -49,6 +49,7 @@ const FrameHeader* TcpLink::peek() {
   if (!current_) {
     if (!open() || !find_header()) return nullptr;
     take_header();
+    if (reads_bulk()) channel().expect(current_->bulk_tag, current_->nbytes);
   }
   return &*current_;
 }
@@ -74,6 +75,7 @@ bool TcpLink::find_header() {
 }
 
 std::size_t TcpLink::read(void* into, std::size_t nbytes) {
+  if (reads_bulk()) return read_bulk(into, nbytes);
   auto* target = static_cast<std::byte*>(into);
   const std::size_t wanted = std::min<std::uint64_t>(nbytes, payload_left_);
   std::size_t got = 0;

@@ -24,11 +24,17 @@ TcpTransport::TcpTransport(const TcpTransportOptions& options, std::shared_ptr<T
     : options_(options),
       listener_(listener ? std::move(listener) : std::make_shared<TcpListener>(listener_options(options))) {
   for (int peer = 0; peer < options_.world_size; ++peer) {
+    BulkUse bulk{.open = {}, .from = options_.bulk_from};
+    if (has_bulk())
+      bulk.open = [this, peer] {
+        return options_.bulk->open(peers_.at(static_cast<std::size_t>(peer)).bulk, [this] { wake(); });
+      };
     const auto named = [this, peer] { return describe(peer); };
     const auto opener = options_.rank > peer ? TcpLink::Opener::This : TcpLink::Opener::Peer;
-    collective_.emplace_back(peer, opener, connector(peer, ConnectionKind::Collective), named, collectives_run_ahead_);
+    collective_.emplace_back(peer, opener, connector(peer, ConnectionKind::Collective), named, collectives_run_ahead_,
+                             bulk);
     for (const auto kind : {ConnectionKind::Messages, ConnectionKind::Answers})
-      links(kind).emplace_back(peer, TcpLink::Opener::Either, connector(peer, kind), named, messages_run_ahead_);
+      links(kind).emplace_back(peer, TcpLink::Opener::Either, connector(peer, kind), named, messages_run_ahead_, bulk);
   }
   listener_->join({.self = identity(ConnectionKind::Collective),
                    .admit = [this](const PeerIdentity& peer) { return admit(peer); },
@@ -37,6 +43,11 @@ TcpTransport::TcpTransport(const TcpTransportOptions& options, std::shared_ptr<T
 }
 
 TcpTransport::~TcpTransport() { close(); }
+
+bool TcpTransport::service() {
+  if (has_bulk()) options_.bulk->progress();
+  return listener_->service();
+}
 
 void TcpTransport::set_peers(std::vector<PeerAddress> peers) {
   peers_ = std::move(peers);
@@ -92,8 +103,8 @@ void TcpTransport::note_reached(int peer, const std::string& endpoint) {
   if (address.others.empty() || !listener_->reached(address.endpoint).empty()) return;
   listener_->remember(address.endpoint, endpoint);
   if (endpoint != address.endpoint)
-    log(LogLevel::Info, "rank " + std::to_string(options_.rank) + " reached " + name_of(peer) + " at " + endpoint +
-                            " first, and keeps to that");
+    log(LogLevel::Info, "rank ", options_.rank, " reached ", name_of(peer), " at ", endpoint,
+        " first, and keeps to that");
 }
 
 std::deque<TcpLink>& TcpTransport::links(ConnectionKind kind) {
@@ -118,8 +129,8 @@ bool TcpTransport::admit(const PeerIdentity& peer) {
 
 void TcpTransport::adopt(const PeerIdentity& peer, ByteStream socket) {
   if (const std::string why = objection(peer); !why.empty()) {
-    log(LogLevel::Warn, "closed a connection that claims to be rank " + std::to_string(peer.rank) + " of " +
-                            std::to_string(options_.world_size) + ": " + why);
+    log(LogLevel::Warn, "closed a connection that claims to be rank ", peer.rank, " of ", options_.world_size, ": ",
+        why);
     return;
   }
   if (!links(peer.kind)[static_cast<std::size_t>(peer.rank)].adopt(std::move(socket))) {
@@ -146,10 +157,15 @@ void TcpTransport::wait_also(std::span<Link* const> links, std::span<pollfd> mor
       timeout = std::chrono::milliseconds(0);
     }
   }
+  if (has_bulk()) polled.push_back({options_.bulk->prepare_to_sleep(timeout), POLLIN, 0});
   polled.insert(polled.end(), more.begin(), more.end());
   const int ready = ::poll(polled.data(), polled.size(), static_cast<int>(timeout.count()));
   const bool others_sleep = --sleepers_ > 0;
   if (ready < 0 && errno != EINTR) throw_errno("poll", errno);
+  if (has_bulk()) {
+    if (polled[polled.size() - more.size() - 1].revents != 0) options_.bulk->was_readable();
+    options_.bulk->progress();
+  }
   if (ready <= 0) {
     service();  // handshakes have time limits of their own
     return;

@@ -9,6 +9,7 @@
 
 #include <poll.h>
 #include <tutti/comm/transport/doorbell.h>
+#include <tutti/comm/transport/tcp/bulk.h>
 #include <tutti/comm/transport/tcp/tcp_link.h>
 #include <tutti/comm/transport/tcp/tcp_listener.h>
 
@@ -29,6 +30,8 @@ struct TcpTransportOptions {
   std::string bind_address = "127.0.0.1";
   bool encrypt = false;                                          // TLS on every connection
   bool oversubscribed = false;                                   // more ranks on this host than CPUs
+  std::shared_ptr<BulkEngine> bulk{};                            // of long payloads; on all ranks of the group or none
+  std::size_t bulk_from = kBulkBytes;                            // the shortest that is one
   std::chrono::milliseconds handshake_limit{10'000};             // tcp_listener.h
   std::chrono::milliseconds group_limit{std::chrono::hours(1)};  // tcp_listener.h
 };
@@ -42,6 +45,7 @@ struct PeerAddress {
   std::string pid;
   int world_rank = -1;                // of a rank of a sub-group: its rank in the world
   std::vector<std::string> others{};  // endpoints, next best first
+  std::string bulk{};                 // where its BulkEngine is reached
 };
 
 class TcpTransport final : public Transport {
@@ -60,7 +64,7 @@ class TcpTransport final : public Transport {
   Link& collective(int peer) override { return collective_[static_cast<std::size_t>(peer)]; }
   Link& messages(int peer) override { return messages_[static_cast<std::size_t>(peer)]; }
   Link& answers(int peer) override { return answers_[static_cast<std::size_t>(peer)]; }
-  bool service() override { return listener_->service(); }
+  bool service() override;
   void wait(std::span<Link* const> links, std::chrono::milliseconds timeout) override;
   /// The same, and until something happens on one of `more`, whose revents are filled in.
   void wait_also(std::span<Link* const> links, std::span<pollfd> more, std::chrono::milliseconds timeout);
@@ -68,7 +72,8 @@ class TcpTransport final : public Transport {
   void close() override;
   std::string describe(int peer) const override;
   std::vector<int> hosts() const override;  // by the names of the hosts
-  std::string_view name() const override { return is_encrypted() ? "tcp+tls" : "tcp"; }
+  std::string_view name() const override { return is_encrypted() ? "tcp+tls" : has_bulk() ? "tcp+ucx" : "tcp"; }
+  bool has_bulk() const { return options_.bulk != nullptr; }
   bool is_encrypted() const { return listener_->tls() != nullptr; }
   bool oversubscribed() const override { return options_.oversubscribed; }
 

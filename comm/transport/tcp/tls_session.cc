@@ -70,8 +70,8 @@ void TlsSession::refuse(const asio::error_code& error) const {
   const char* kSecret = "compare TUTTI_JOB_SECRET (or ~/.config/tutti/job_secret) on both sides";
   if (!refusal_.empty()) throw Error(ErrorCode::Unauthorized, refusal_);
   if (error.category() != tls_category())
-    throw Error(ErrorCode::PeerLost, "the TLS handshake broke off: " +
-                                         (error == asio::error::eof ? "it closed the connection" : error.message()));
+    throw Error(ErrorCode::PeerLost, "the TLS handshake broke off: ",
+                error == asio::error::eof ? "it closed the connection" : error.message());
   const bool connects = side_ == Side::Connecting;
   const auto alert = [&](int number) { return error.value() == kAlertBase + number; };
   if (error.value() == SSL_R_BINDER_DOES_NOT_VERIFY)
@@ -84,9 +84,9 @@ void TlsSession::refuse(const asio::error_code& error) const {
     throw Error(ErrorCode::Unauthorized,
                 "the server answered with a certificate, and did not show that it knows the "
                 "job secret: it is no rank of this job");
-  throw Error(ErrorCode::Protocol, error.message() +
-                                       " (during the handshake); or it is no rank of this job, or one "
-                                       "without --encrypt (TUTTI_ENCRYPT=1), with which all must start");
+  throw Error(ErrorCode::Protocol, error.message(),
+              " (during the handshake); or it is no rank of this job, or one "
+              "without --encrypt (TUTTI_ENCRYPT=1), with which all must start");
 }
 
 std::string TlsSession::binding() const {
