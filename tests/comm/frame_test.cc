@@ -26,7 +26,8 @@ FrameHeader example() {
                           .dtype = DType::Int64,
                           .reduce_op = ReduceOp::Max},
           .nbytes = 65536,
-          .id = 3};
+          .id = 3,
+          .bulk_tag = 0x0102030405060708};
 }
 
 constexpr char kExampleHex[] =
@@ -36,7 +37,8 @@ constexpr char kExampleHex[] =
     "11 00 00 00 00 00 00 00 "
     "00 00 10 00 00 00 00 00 "
     "00 00 01 00 00 00 00 00 "
-    "03 00 00 00 00 00 00 00";
+    "03 00 00 00 00 00 00 00 "
+    "08 07 06 05 04 03 02 01";
 
 std::string hex_of(const FrameBytes& bytes) {
   const std::string quoted = quote_bytes(bytes, bytes.size());
@@ -48,6 +50,7 @@ void expect_equal(const FrameHeader& a, const FrameHeader& b) {
   EXPECT_EQ(a.fingerprint, b.fingerprint);
   EXPECT_EQ(a.nbytes, b.nbytes);
   EXPECT_EQ(a.id, b.id);
+  EXPECT_EQ(a.bulk_tag, b.bulk_tag);
 }
 
 std::string refusal_of(const FrameBytes& bytes) {
