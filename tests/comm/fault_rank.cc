@@ -129,8 +129,9 @@ std::unique_ptr<TcpStoreServer> serve_own_store(World& world) {
   leave();
 }
 
-/// With TUTTI_FAULT_HOSTS=N ranks N and above become other users', each another one's, who share no memory, as if each
-/// ran on a host of its own. Status 4 if this is not allowed here. Before there is a second thread.
+/// With TUTTI_FAULT_HOSTS=N each rank from N on becomes the process of a user of its own, which shares no memory with
+/// other ranks, as if it ran on a host of its own. Status 4 if this is not allowed here. Before there is a second
+/// thread.
 void move_to_another_host() {
   const char* hosts = std::getenv("TUTTI_FAULT_HOSTS");
   const char* rank = std::getenv("RANK");

@@ -39,6 +39,24 @@ class HostsTest(unittest.TestCase):
         self.assertNotIn(0, wait_all(ranks), outputs(ranks))
         return [rank.output for rank in ranks]
 
+    def start_looping(self, hosts, timeout_ms, environment=None, beat="beat 2"):
+        """Ranks that sum a million numbers again and again, once all have said `beat`. Returns them."""
+        ranks = start_ranks(hosts, [FAULT_RANK, timeout_ms, "loop", "all_reduce_large"], "10.7.0.1", environment)
+        for rank in ranks:
+            self.assertIsNotNone(rank.wait_for(beat), outputs(ranks))
+        return ranks
+
+    def named_after_unplugging(self, environment=None):
+        """Two ranks, of which the second one's host is unplugged; both have failed in time, and named the other one."""
+        alpha, beta = self.two_hosts()
+        ranks = self.start_looping([alpha, beta], 2000, environment)
+        beta.unplug()
+        begin = time.monotonic()
+        self.assertEqual(wait_all(ranks), [1, 1], outputs(ranks))
+        self.assertLess(time.monotonic() - begin, 20)
+        self.assertRegex(ranks[0].output, r"failed after \d+ ms: .*rank 1 \(beta, pid \d+, 10.7.0.2:\d+\)")
+        self.assertRegex(ranks[1].output, r"failed after \d+ ms: .*rank 0 \(alpha, pid \d+, 10.7.0.1:\d+\)")
+
     def assert_says(self, output, *texts):
         for text in texts:
             self.assertIn(text, output)
@@ -183,24 +201,13 @@ class Failures(HostsTest):
                          "from 10.7.0.2; no answer: a firewall that drops packets")
 
     def test_an_unplugged_host_is_named_within_the_deadline(self):
-        alpha, beta = self.two_hosts()
-        ranks = start_ranks([alpha, beta], [FAULT_RANK, "2000", "loop", "all_reduce_large"], "10.7.0.1")
-        for rank in ranks:
-            self.assertIsNotNone(rank.wait_for("beat 2"), outputs(ranks))
-        beta.unplug()
-        begin = time.monotonic()
-        self.assertEqual(wait_all(ranks), [1, 1], outputs(ranks))
-        self.assertLess(time.monotonic() - begin, 20)
-        self.assertRegex(ranks[0].output, r"failed after \d+ ms: .*rank 1 \(beta, pid \d+, 10.7.0.2:\d+\)")
-        self.assertRegex(ranks[1].output, r"failed after \d+ ms: .*rank 0 \(alpha, pid \d+, 10.7.0.1:\d+\)")
+        self.named_after_unplugging()
 
     def test_a_slow_link_is_slow_and_nothing_else(self):
         hosts = self.two_hosts()
         hosts[1].slow_down("50mbit")
         # The deadline of one operation; a megabyte and more takes most of a second on the way.
-        ranks = start_ranks(hosts, [FAULT_RANK, "20000", "loop", "all_reduce_large"], "10.7.0.1")
-        for rank in ranks:
-            self.assertIsNotNone(rank.wait_for("beat 3"), outputs(ranks))
+        ranks = self.start_looping(hosts, 20000, beat="beat 3")
         for rank in ranks:
             rank.kill()
 
@@ -224,9 +231,7 @@ class Ucx(HostsTest):
 
     def test_it_carries_long_payloads_and_a_killed_rank_is_named_at_once(self):
         hosts = self.two_hosts()
-        ranks = start_ranks(hosts, [FAULT_RANK, "60000", "loop", "all_reduce_large"], "10.7.0.1", self.CHOSEN)
-        for rank in ranks:
-            self.assertIsNotNone(rank.wait_for("beat 2"), outputs(ranks))
+        ranks = self.start_looping(hosts, 60000, self.CHOSEN)
         self.assert_says(ranks[0].output, "UCX 1", "on eth0 (asked for, no card is up)", " via tcp+ucx\n")
         ranks[1].kill()
         begin = time.monotonic()
@@ -236,20 +241,10 @@ class Ucx(HostsTest):
                                           "(its process closed the connection|rank 1 .* is gone)")
 
     def test_an_unplugged_host_is_named_within_the_deadline(self):
-        alpha, beta = self.two_hosts()
-        ranks = start_ranks([alpha, beta], [FAULT_RANK, "2000", "loop", "all_reduce_large"], "10.7.0.1", self.CHOSEN)
-        for rank in ranks:
-            self.assertIsNotNone(rank.wait_for("beat 2"), outputs(ranks))
-        beta.unplug()
-        begin = time.monotonic()
-        self.assertEqual(wait_all(ranks), [1, 1], outputs(ranks))
-        self.assertLess(time.monotonic() - begin, 20)
-        self.assertRegex(ranks[0].output, r"failed after \d+ ms: .*rank 1 \(beta, pid \d+, 10.7.0.2:\d+\)")
+        self.named_after_unplugging(self.CHOSEN)
 
     def test_a_frozen_rank_is_named_within_the_deadline(self):
-        ranks = start_ranks(self.two_hosts(), [FAULT_RANK, "2000", "loop", "all_reduce_large"], "10.7.0.1", self.CHOSEN)
-        for rank in ranks:
-            self.assertIsNotNone(rank.wait_for("beat 2"), outputs(ranks))
+        ranks = self.start_looping(self.two_hosts(), 2000, self.CHOSEN)
         ranks[1].kill(signal.SIGSTOP)
         self.assertEqual(ranks[0].wait(20), 1, outputs(ranks))
         ranks[1].kill()
@@ -274,9 +269,7 @@ class Ucx(HostsTest):
                                    [" on mlx5_0:1 (its port is up)", " via tcp+ucx\n"]),
                                   ({}, [" has the card mlx5_0:1, but uses TCP: UCX could not use one of the devices "
                                         "mlx5_0:1", " via tcp\n"])):
-            ranks = start_ranks(hosts, [FAULT_RANK, "60000", "loop", "all_reduce_large"], "10.7.0.1", environment)
-            for rank in ranks:
-                self.assertIsNotNone(rank.wait_for("beat 1"), outputs(ranks))
+            ranks = self.start_looping(hosts, 60000, environment, "beat 1")
             for rank in ranks:
                 rank.kill()
             wait_all(ranks)
