@@ -4,6 +4,7 @@
 #include <tutti/comm/transport/ucx/ucx_engine.h>
 #include <tutti/comm/transport/ucx/ucx_library.h>
 #include <tutti/comm/wire/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -43,7 +44,7 @@ struct Operation {
 /// it.
 struct Pieces {
   ucp_mem_h handle = nullptr;
-  std::byte* memory = nullptr;
+  std::vector<std::byte> memory = std::vector<std::byte>(kPieces * kPieceBytes);
   std::array<Operation, kPieces> operations{};
   Operation flush{};
   std::function<void()> wake{};  // of the channel that has it; null when that is over
@@ -53,7 +54,7 @@ struct Pieces {
   std::size_t next = 0;
 
   bool has_room() const { return next - first < kPieces; }
-  std::byte* at(std::size_t index) const { return memory + index % kPieces * kPieceBytes; }
+  std::byte* at(std::size_t index) { return memory.data() + index % kPieces * kPieceBytes; }
   Operation& operator[](std::size_t index) { return operations[index % kPieces]; }
 };
 
@@ -64,11 +65,13 @@ struct Running {
   Operation* operation;
 };
 
-/// A rank's worker. It is never destroyed: where a peer still connects to it, as when a group fails, UCX 1.13 crashes.
-/// A later world has it again. One mutex is around all calls of UCX.
+/// A rank's worker. One mutex is around all calls of UCX. It lives until the process ends, and a later world has it
+/// again: UCX 1.13 crashes where a worker is destroyed while a peer connects to it, as when a group fails.
 class UcxEngine final : public BulkEngine {
  public:
   UcxEngine(std::string devices, const asio::ip::address& address);
+  ~UcxEngine() override;
+  void start();
 
   std::string address() const override { return listens_at_; }
   std::unique_ptr<BulkChannel> open(const std::string& peer_address, std::function<void()> wake) override;
@@ -96,11 +99,11 @@ class UcxEngine final : public BulkEngine {
 
  private:
   void make_context();
-  void listen();
   static void accept(ucp_conn_request_h request, void* engine);
 
   ucp_listener_h listener_ = nullptr;
   std::string listens_at_;
+  std::vector<ucp_ep_h> accepted_;
   int descriptor_ = -1;
   int fruitless_ = 0;  // returns of its descriptor since an operation has ended
   std::vector<std::shared_ptr<Pieces>> pieces_;
@@ -109,8 +112,6 @@ class UcxEngine final : public BulkEngine {
 class UcxChannel final : public BulkChannel {
  public:
   UcxChannel(UcxEngine& engine, asio::ip::tcp::endpoint peer, std::function<void()> wake);
-  UcxChannel(const UcxChannel&) = delete;
-  UcxChannel& operator=(const UcxChannel&) = delete;
   ~UcxChannel() override;
 
   std::uint64_t tag() const override { return tag_; }
@@ -156,14 +157,38 @@ ucp_ep_params_t endpoint_parameters(ucp_err_handler_cb_t handle_error, UcxEngine
 
 // --- The engine
 
-UcxEngine::UcxEngine(std::string on, const asio::ip::address& at) : devices(std::move(on)), bind_address(at) {
+UcxEngine::UcxEngine(std::string on, const asio::ip::address& at) : devices(std::move(on)), bind_address(at) {}
+
+void UcxEngine::start() {
   make_context();
   ucp_worker_params_t parameters{};
   parameters.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   parameters.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   ucx.require(ucx.ucp_worker_create(context, &parameters, &worker), "make a worker");
   ucx.require(ucx.ucp_worker_get_efd(worker, &descriptor_), "make a descriptor to wait at");
-  listen();
+  const asio::ip::tcp::endpoint at(bind_address, 0);
+  ucp_listener_params_t listening{};
+  listening.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
+  listening.sockaddr = {at.data(), static_cast<socklen_t>(at.size())};
+  listening.conn_handler = {accept, this};
+  ucx.require(ucx.ucp_listener_create(worker, &listening, &listener_), "listen at " + bind_address.to_string());
+  ucp_listener_attr_t found{};
+  found.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
+  ucx.require(ucx.ucp_listener_query(listener_, &found), "say where it listens");
+  listens_at_ = Endpoint{found.sockaddr, listening.sockaddr.addrlen}.text();
+}
+
+/// No channel is left; start() may have thrown.
+UcxEngine::~UcxEngine() {
+  if (listener_ != nullptr) {
+    advance();
+    while (!accepted_.empty()) close(accepted_.back());
+    advance();
+    ucx.ucp_listener_destroy(listener_);
+  }
+  if (worker != nullptr) ucx.ucp_worker_destroy(worker);
+  for (const auto& pieces : pieces_) ucx.ucp_mem_unmap(context, pieces->handle);
+  if (context != nullptr) ucx.ucp_cleanup(context);
 }
 
 void UcxEngine::make_context() {
@@ -184,19 +209,6 @@ void UcxEngine::make_context() {
   ucx.require(status, "use one of the devices " + devices + " (UCX_NET_DEVICES, UCX_TLS)");
 }
 
-void UcxEngine::listen() {
-  const asio::ip::tcp::endpoint at(bind_address, 0);
-  ucp_listener_params_t parameters{};
-  parameters.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
-  parameters.sockaddr = {at.data(), static_cast<socklen_t>(at.size())};
-  parameters.conn_handler = {accept, this};
-  ucx.require(ucx.ucp_listener_create(worker, &parameters, &listener_), "listen at " + bind_address.to_string());
-  ucp_listener_attr_t found{};
-  found.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
-  ucx.require(ucx.ucp_listener_query(listener_, &found), "say where it listens");
-  listens_at_ = Endpoint{found.sockaddr, parameters.sockaddr.addrlen}.text();
-}
-
 /// A peer that wants to send; or a stranger, that knows no tag.
 void UcxEngine::accept(ucp_conn_request_h request, void* engine) {
   auto& self = *static_cast<UcxEngine*>(engine);
@@ -205,11 +217,12 @@ void UcxEngine::accept(ucp_conn_request_h request, void* engine) {
   parameters.field_mask |= UCP_EP_PARAM_FIELD_CONN_REQUEST;
   parameters.conn_request = request;
   ucp_ep_h endpoint = nullptr;
-  self.ucx.ucp_ep_create(self.worker, &parameters, &endpoint);
+  if (self.ucx.ucp_ep_create(self.worker, &parameters, &endpoint) == UCS_OK) self.accepted_.push_back(endpoint);
 }
 
 /// At once, whatever the peer does: all that counts has been agreed on over the connection.
 void UcxEngine::close(ucp_ep_h endpoint) {
+  std::erase(accepted_, endpoint);
   ucp_request_param_t parameters{};
   parameters.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   parameters.flags = UCP_EP_CLOSE_FLAG_FORCE;
@@ -223,14 +236,10 @@ std::shared_ptr<Pieces> UcxEngine::take_pieces(std::function<void()> wake) {
   if (free == pieces_.end()) {
     auto pieces = std::make_shared<Pieces>();
     ucp_mem_map_params_t parameters{};
-    parameters.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS;
-    parameters.length = kPieces * kPieceBytes;
-    parameters.flags = UCP_MEM_MAP_ALLOCATE;
+    parameters.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
+    parameters.address = pieces->memory.data();
+    parameters.length = pieces->memory.size();
     ucx.require(ucx.ucp_mem_map(context, &parameters, &pieces->handle), "register memory");
-    ucp_mem_attr_t found{};
-    found.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS;
-    ucx.require(ucx.ucp_mem_query(pieces->handle, &found), "say where its memory is");
-    pieces->memory = static_cast<std::byte*>(found.address);
     free = pieces_.insert(pieces_.end(), std::move(pieces));
   }
   (*free)->first = (*free)->next = 0;
@@ -304,6 +313,17 @@ void UcxEngine::was_readable() {
 std::unique_ptr<BulkChannel> UcxEngine::open(const std::string& peer_address, std::function<void()> wake) {
   return std::make_unique<UcxChannel>(*this, parse_endpoint(peer_address), std::move(wake));
 }
+
+/// At the end of the process those without a group are destroyed; not by a child, which shares them with it.
+struct Engines {
+  ~Engines() {
+    if (::getpid() == made_by) std::erase_if(all, [](const auto& engine) { return engine.use_count() == 1; });
+  }
+
+  const pid_t made_by = ::getpid();
+  std::mutex mutex{};
+  std::vector<std::shared_ptr<UcxEngine>>& all = *new std::vector<std::shared_ptr<UcxEngine>>;
+};
 
 // --- The channel
 
@@ -425,13 +445,14 @@ void UcxChannel::consume(std::size_t nbytes) {
 
 std::shared_ptr<BulkEngine> open_ucx(const std::string& devices, const std::string& endpoint) {
   if (!ucx_refusal().empty()) refuse(ucx_refusal());
-  static std::mutex& mutex = *new std::mutex;  // never destroyed, as the engines
-  static auto& engines = *new std::vector<std::shared_ptr<UcxEngine>>;
+  static Engines engines;
   const asio::ip::address address = parse_endpoint(endpoint).address();
-  const std::lock_guard lock(mutex);
-  for (const auto& engine : engines)
+  const std::lock_guard lock(engines.mutex);
+  for (const auto& engine : engines.all)
     if (engine.use_count() == 1 && engine->devices == devices && engine->bind_address == address) return engine;
-  return engines.emplace_back(std::make_shared<UcxEngine>(devices, address));
+  auto engine = std::make_shared<UcxEngine>(devices, address);
+  engine->start();
+  return engines.all.emplace_back(std::move(engine));
 }
 
 }  // namespace tutti::comm

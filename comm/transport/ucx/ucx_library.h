@@ -14,10 +14,10 @@ namespace tutti::comm {
 // clang-format off
 #define TUTTI_UCX_FUNCTIONS(DO) \
   DO(ucp_get_version_string) DO(ucp_config_read) DO(ucp_config_modify) DO(ucp_config_release) DO(ucp_init_version) \
-  DO(ucp_worker_create) DO(ucp_worker_get_efd) DO(ucp_worker_arm) DO(ucp_worker_progress) DO(ucp_listener_create) \
-  DO(ucp_listener_query) DO(ucp_ep_create) DO(ucp_ep_close_nbx) DO(ucp_ep_flush_nbx) DO(ucp_tag_send_nbx) \
-  DO(ucp_tag_recv_nbx) DO(ucp_mem_map) DO(ucp_mem_query) DO(ucp_request_cancel) DO(ucp_request_free) \
-  DO(ucs_status_string)
+  DO(ucp_cleanup) DO(ucp_worker_create) DO(ucp_worker_destroy) DO(ucp_worker_get_efd) DO(ucp_worker_arm) \
+  DO(ucp_worker_progress) DO(ucp_listener_create) DO(ucp_listener_destroy) DO(ucp_listener_query) DO(ucp_ep_create) \
+  DO(ucp_ep_close_nbx) DO(ucp_ep_flush_nbx) DO(ucp_tag_send_nbx) DO(ucp_tag_recv_nbx) DO(ucp_mem_map) \
+  DO(ucp_mem_unmap) DO(ucp_request_cancel) DO(ucp_request_free) DO(ucs_status_string)
 // clang-format on
 
 struct UcxLibrary {
