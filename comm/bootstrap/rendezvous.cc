@@ -62,7 +62,7 @@ std::vector<std::string> interfaces_with(const std::vector<std::string>& address
 
 /// UCX for what goes between hosts, where it was asked for or has a card; else null. The log says why.
 std::shared_ptr<BulkEngine> ucx_for(const World& world, const RendezvousOptions& options,
-                                    const std::vector<std::string>& addresses, const std::string& endpoint) {
+                                    const std::vector<std::string>& addresses) {
   const bool is_asked_for = options.transport == TransportChoice::Ucx;
   const bool has_choice = options.transport == TransportChoice::Auto && !options.encrypt;
   if (!is_asked_for && !(has_choice && world.local_world_size < world.world_size)) return nullptr;
@@ -70,10 +70,12 @@ std::shared_ptr<BulkEngine> ucx_for(const World& world, const RendezvousOptions&
   const bool narrowed = !options.interface.empty() || std::getenv("TUTTI_IFACE") != nullptr;
   const std::vector<std::string> cards = cards_that_are_up(narrowed ? interfaces : std::vector<std::string>{});
   if (!is_asked_for && cards.empty()) return nullptr;
-  // Of interfaces one: with two, UCX 1.13 over TCP may never connect, where two hosts have them in different orders.
-  const std::string devices = !cards.empty() ? listed(cards, ",") : interfaces.empty() ? "" : interfaces.front();
+  // Several interfaces only if they were named: others may not reach the peers. Several cards UCX uses by one address.
+  std::vector<std::string> rails = addresses;
+  if (!narrowed || !cards.empty()) rails.resize(1);
+  const std::string devices = listed(cards.empty() ? interfaces_with(rails) : cards, ",");
   try {
-    auto ucx = open_ucx(devices, endpoint);
+    auto ucx = open_ucx(devices, rails);
     log(LogLevel::Info, rank_text(world), " has ", ucx_version(), " for long payloads between hosts, on ", devices,
         cards.empty() ? " (asked for, no card is up)" : " (its port is up)");
     return ucx;
@@ -205,7 +207,7 @@ Meeting rendezvous(const World& world, const std::string& group, const Rendezvou
       {.bind_address = options.bind_address, .interface = options.interface, .towards_store = place->local_address});
   const auto listener = std::make_shared<TcpListener>(TcpListenerOptions{
       .addresses = addresses, .job_id = world.job_id, .job_secret = world.job_secret, .encrypt = options.encrypt});
-  auto ucx = ucx_for(world, options, addresses, listener->endpoint());
+  auto ucx = ucx_for(world, options, addresses);
   Addresses all = exchange_addresses(*place, world, group, listener->endpoints(), ucx ? ucx->address() : kNoUcx,
                                      options.settings, options.timeout, deadline);
   if (std::ranges::count(all.peers, kNoUcx, &PeerAddress::bulk) > 0) ucx = nullptr;

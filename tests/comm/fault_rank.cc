@@ -211,7 +211,7 @@ bool ucx_transfers(BulkEngine& engine) {
 /// Loads UCX; status 5 and a line for each change it made, 6 where a child that ends stops what its parent does.
 int use_ucx() {
   const auto before = footprint();
-  open_ucx("lo", "127.0.0.1:0");
+  open_ucx("lo", {"127.0.0.1"});
   const auto after = footprint();
   for (std::size_t i = 0; i < before.size() && after.size() == before.size(); ++i)
     if (before[i] != after[i]) say("was " + before[i] + ", is " + after[i]);
@@ -220,7 +220,7 @@ int use_ucx() {
   if (child == 0) std::exit(0);  // with all destructors
   int status = -1;
   ::waitpid(child, &status, 0);
-  return status == 0 && ucx_transfers(*open_ucx("lo", "127.0.0.1:0")) ? 0 : 6;
+  return status == 0 && ucx_transfers(*open_ucx("lo", {"127.0.0.1"})) ? 0 : 6;
 }
 
 void run(Scenario& scenario, std::chrono::milliseconds timeout) {

@@ -28,6 +28,16 @@ TEST(Ucx, ADeviceThatIsNotThereIsNamed) {
   test::expect_parts(ended.out, {"UCX could not", "UCX_NET_DEVICES"});
 }
 
+TEST(Ucx, AHostWithACardIsNotConnectedToOneWithout) {
+  if (!ucx_may_be_used()) GTEST_SKIP() << "no UCX";
+  const auto engine = open_ucx("lo", {"127.0.0.1"});
+  EXPECT_EQ(engine->address().rfind("n,127.0.0.1:", 0), 0u);
+  EXPECT_EQ(engine->open("n,127.0.0.1:1", [] {})->failure(), "");
+  const auto channel = engine->open("y,127.0.0.1:1", [] {});
+  EXPECT_EQ(channel->send("some", 4), 0u);
+  test::expect_parts(channel->failure(), {"only one has a card", "--iface"});
+}
+
 TEST(Ucx, IsRefusedWhereBytesAreToBeEncrypted) {
   World world;
   world.world_size = 2;

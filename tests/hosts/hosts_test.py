@@ -27,6 +27,13 @@ class HostsTest(unittest.TestCase):
     def two_hosts(self):
         return (self.network.host("alpha", ["10.7.0.1/24"]), self.network.host("beta", ["10.7.0.2/24"]))
 
+    def two_networks(self):
+        hosts = self.two_hosts()
+        fast = self.network.another_switch()
+        for number, host in enumerate(hosts, 1):
+            host.card([f"10.8.0.{number}/24"], fast)
+        return hosts
+
     def meet(self, hosts, master, environment=None):
         """All ranks form a group, and sums over it are right. Returns them."""
         ranks = start_ranks(hosts, [WORLD_RANK, "1"], master, environment)
@@ -63,13 +70,6 @@ class HostsTest(unittest.TestCase):
 
 
 class Interfaces(HostsTest):
-    def two_networks(self):
-        hosts = self.two_hosts()
-        fast = self.network.another_switch()
-        for number, host in enumerate(hosts, 1):
-            host.card([f"10.8.0.{number}/24"], fast)
-        return hosts
-
     def test_the_interface_that_reached_the_store_comes_first_then_the_others(self):
         ranks = self.meet(self.two_networks(), "10.8.0.1")
         for number, rank in enumerate(ranks, 1):
@@ -220,6 +220,11 @@ class Failures(HostsTest):
         self.meet(hosts, "10.7.0.1")
 
 
+def sent_bytes(host):
+    """By each of its cards."""
+    return [int(line.split()[9]) for line in host.root(["grep", "eth", "/proc/net/dev"]).splitlines()]
+
+
 class Ucx(HostsTest):
     LIBRARY = "/usr/lib/" + os.uname().machine + "-linux-gnu/libucp.so.0"
     CHOSEN = {"TUTTI_TRANSPORT": "ucx", "UCX_TLS": "tcp,self"}
@@ -239,6 +244,18 @@ class Ucx(HostsTest):
         self.assertLess(time.monotonic() - begin, 2)
         self.assertRegex(ranks[0].output, r"failed after \d+ ms: .*lost rank 1 \(beta, pid \d+, 10.7.0.2:\d+\): "
                                           "(its process closed the connection|rank 1 .* is gone)")
+
+    def test_named_interfaces_share_what_is_sent(self):
+        hosts = self.two_networks()
+        for own in ([{"TUTTI_IFACE": "eth*"}] * 2, [{"TUTTI_IFACE": "eth*"}, {"TUTTI_IFACE": "eth0"}]):
+            before = sent_bytes(hosts[0])
+            ranks = self.start_looping(hosts, 60000, [self.CHOSEN | one for one in own])
+            sent = [now - then for now, then in zip(sent_bytes(hosts[0]), before)]
+            for rank in ranks:
+                rank.kill()
+            wait_all(ranks)
+            self.assert_says(ranks[0].output, "on eth0,eth1 (asked for, no card is up)", " via tcp+ucx\n")
+            self.assertEqual(min(sent) > sum(sent) / 3, own[0] == own[1], sent)
 
     def test_an_unplugged_host_is_named_within_the_deadline(self):
         self.named_after_unplugging(self.CHOSEN)

@@ -110,7 +110,7 @@ class LoopbackFactory final : public comm::TransportFactory {
 
   const int world_size_;
   const Hosts hosts_;
-  const std::shared_ptr<comm::BulkEngine> bulk_ = hosts_.ucx ? comm::open_ucx("lo", "127.0.0.1:0") : nullptr;
+  const std::shared_ptr<comm::BulkEngine> bulk_ = hosts_.ucx ? comm::open_ucx("lo", {"127.0.0.1"}) : nullptr;
   const std::shared_ptr<comm::Store> store_;
   const std::shared_ptr<comm::TcpListener> listener_;
   std::vector<comm::PeerAddress> addresses_;

@@ -11,6 +11,6 @@ std::string ucx_refusal() {
 
 std::string ucx_version() { return ""; }
 
-std::shared_ptr<BulkEngine> open_ucx(const std::string&, const std::string&) { refuse(ucx_refusal()); }
+std::shared_ptr<BulkEngine> open_ucx(const std::string&, std::vector<std::string>) { refuse(ucx_refusal()); }
 
 }  // namespace tutti::comm

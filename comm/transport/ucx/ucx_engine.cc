@@ -1,5 +1,6 @@
 #include <openssl/rand.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/transport/tcp/socket_util.h>
 #include <tutti/comm/transport/ucx/ucx_engine.h>
 #include <tutti/comm/transport/ucx/ucx_library.h>
@@ -23,6 +24,7 @@ using std::chrono::milliseconds;
 constexpr std::size_t kPieceBytes = 256 * 1024;
 constexpr std::size_t kPieces = 4;  // each way, on their way at once
 constexpr int kMostSteps = 16;      // of one call of progress(): some count for nothing
+constexpr std::size_t kMostRails = 8;
 
 // While UCX connects to a peer that computes, its descriptor stays readable for nothing (openucx/ucx issue 7864). After
 // so many returns in a row it is left out of every other sleep, which is a short one then.
@@ -46,7 +48,7 @@ struct Pieces {
   ucp_mem_h handle = nullptr;
   std::vector<std::byte> memory = std::vector<std::byte>(kPieces * kPieceBytes);
   std::array<Operation, kPieces> operations{};
-  Operation flush{};
+  std::array<Operation, kMostRails> flushes{};
   std::function<void()> wake{};  // of the channel that has it; null when that is over
 
   // Of the pieces ever begun, the oldest that is not finished, and the next.
@@ -69,7 +71,7 @@ struct Running {
 /// again: UCX 1.13 crashes where a worker is destroyed while a peer connects to it, as when a group fails.
 class UcxEngine final : public BulkEngine {
  public:
-  UcxEngine(std::string devices, const asio::ip::address& address);
+  UcxEngine(std::string devices, std::vector<std::string> addresses);
   ~UcxEngine() override;
   void start();
 
@@ -88,7 +90,11 @@ class UcxEngine final : public BulkEngine {
   void advance();
 
   const std::string devices;
-  const asio::ip::address bind_address;
+  const std::vector<std::string> bind_addresses;  // a rail each
+
+  // Whether UCX uses all devices for one endpoint: cards ("mlx5_0:1"), as these addresses may not be theirs; never
+  // interfaces, as UCX 1.13 may never connect where two hosts have them in different orders. Alike at both ends.
+  const std::string spread = devices.find(':') != std::string::npos ? "y" : "n";
   const UcxLibrary& ucx = ucx_library();
   ucp_context_h context = nullptr;
   ucp_worker_h worker = nullptr;
@@ -99,10 +105,11 @@ class UcxEngine final : public BulkEngine {
 
  private:
   void make_context();
+  void listen(const std::string& address);
   static void accept(ucp_conn_request_h request, void* engine);
 
-  ucp_listener_h listener_ = nullptr;
-  std::string listens_at_;
+  std::vector<ucp_listener_h> listeners_;
+  std::string listens_at_ = spread;  // and ",10.0.0.2:40913" for each rail
   std::vector<ucp_ep_h> accepted_;
   int descriptor_ = -1;
   int fruitless_ = 0;  // returns of its descriptor since an operation has ended
@@ -111,7 +118,7 @@ class UcxEngine final : public BulkEngine {
 
 class UcxChannel final : public BulkChannel {
  public:
-  UcxChannel(UcxEngine& engine, asio::ip::tcp::endpoint peer, std::function<void()> wake);
+  UcxChannel(UcxEngine& engine, const std::string& peer_address, std::function<void()> wake);
   ~UcxChannel() override;
 
   std::uint64_t tag() const override { return tag_; }
@@ -130,10 +137,10 @@ class UcxChannel final : public BulkChannel {
 
   UcxEngine& engine_;
   const UcxLibrary& ucx_ = engine_.ucx;
-  const asio::ip::tcp::endpoint peer_;
+  std::vector<std::string> rails_;  // where the peer listens: as many of its addresses as this rank has, too
   const std::function<void()> wake_;
   std::uint64_t tag_ = 0;
-  ucp_ep_h endpoint_ = nullptr;
+  std::vector<ucp_ep_h> endpoints_;  // of the rails
   std::string failure_;
 
   std::shared_ptr<Pieces> out_;  // with the endpoint
@@ -157,7 +164,8 @@ ucp_ep_params_t endpoint_parameters(ucp_err_handler_cb_t handle_error, UcxEngine
 
 // --- The engine
 
-UcxEngine::UcxEngine(std::string on, const asio::ip::address& at) : devices(std::move(on)), bind_address(at) {}
+UcxEngine::UcxEngine(std::string on, std::vector<std::string> at)
+    : devices(std::move(on)), bind_addresses(std::move(at)) {}
 
 void UcxEngine::start() {
   make_context();
@@ -166,26 +174,30 @@ void UcxEngine::start() {
   parameters.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   ucx.require(ucx.ucp_worker_create(context, &parameters, &worker), "make a worker");
   ucx.require(ucx.ucp_worker_get_efd(worker, &descriptor_), "make a descriptor to wait at");
-  const asio::ip::tcp::endpoint at(bind_address, 0);
-  ucp_listener_params_t listening{};
-  listening.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
-  listening.sockaddr = {at.data(), static_cast<socklen_t>(at.size())};
-  listening.conn_handler = {accept, this};
-  ucx.require(ucx.ucp_listener_create(worker, &listening, &listener_), "listen at " + bind_address.to_string());
+  for (const std::string& address : bind_addresses) listen(address);
+}
+
+void UcxEngine::listen(const std::string& address) {
+  const asio::ip::tcp::endpoint at(asio::ip::make_address(address), 0);
+  ucp_listener_params_t parameters{};
+  parameters.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
+  parameters.sockaddr = {at.data(), static_cast<socklen_t>(at.size())};
+  parameters.conn_handler = {accept, this};
+  ucp_listener_h& listener = listeners_.emplace_back();
+  ucx.require(ucx.ucp_listener_create(worker, &parameters, &listener), "listen at " + address);
   ucp_listener_attr_t found{};
   found.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
-  ucx.require(ucx.ucp_listener_query(listener_, &found), "say where it listens");
-  listens_at_ = Endpoint{found.sockaddr, listening.sockaddr.addrlen}.text();
+  ucx.require(ucx.ucp_listener_query(listener, &found), "say where it listens");
+  listens_at_ += "," + Endpoint{found.sockaddr, parameters.sockaddr.addrlen}.text();
 }
 
 /// No channel is left; start() may have thrown.
 UcxEngine::~UcxEngine() {
-  if (listener_ != nullptr) {
-    advance();
-    while (!accepted_.empty()) close(accepted_.back());
-    advance();
-    ucx.ucp_listener_destroy(listener_);
-  }
+  if (worker != nullptr) advance();
+  while (!accepted_.empty()) close(accepted_.back());
+  if (worker != nullptr) advance();
+  for (ucp_listener_h listener : listeners_)
+    if (listener != nullptr) ucx.ucp_listener_destroy(listener);
   if (worker != nullptr) ucx.ucp_worker_destroy(worker);
   for (const auto& pieces : pieces_) ucx.ucp_mem_unmap(context, pieces->handle);
   if (context != nullptr) ucx.ucp_cleanup(context);
@@ -200,6 +212,7 @@ void UcxEngine::make_context() {
   choose("UCX_TLS", "TLS", "^sm,self");  // those within a host, which would hide that there is no device
   choose("UCX_NET_DEVICES", "NET_DEVICES", devices);
   choose("UCX_RNDV_THRESH", "RNDV_THRESH", "8k");
+  choose("UCX_CM_USE_ALL_DEVICES", "CM_USE_ALL_DEVICES", spread);
   ucp_params_t parameters{};
   parameters.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
   parameters.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
@@ -311,7 +324,7 @@ void UcxEngine::was_readable() {
 }
 
 std::unique_ptr<BulkChannel> UcxEngine::open(const std::string& peer_address, std::function<void()> wake) {
-  return std::make_unique<UcxChannel>(*this, parse_endpoint(peer_address), std::move(wake));
+  return std::make_unique<UcxChannel>(*this, peer_address, std::move(wake));
 }
 
 /// At the end of the process those without a group are destroyed; not by a child, which shares them with it.
@@ -327,9 +340,13 @@ struct Engines {
 
 // --- The channel
 
-UcxChannel::UcxChannel(UcxEngine& engine, asio::ip::tcp::endpoint peer, std::function<void()> wake)
-    : engine_(engine), peer_(std::move(peer)), wake_(std::move(wake)) {
-  while (tag_ == 0)
+UcxChannel::UcxChannel(UcxEngine& engine, const std::string& peer_address, std::function<void()> wake)
+    : engine_(engine), rails_(split(peer_address, ',')), wake_(std::move(wake)) {
+  if (rails_.front() != engine_.spread)
+    failure_ = "UCX: of the two hosts only one has a card: use --transport auto, or name an interface with --iface";
+  rails_.erase(rails_.begin());
+  rails_.resize(std::min(rails_.size(), engine_.bind_addresses.size()));
+  for (; tag_ == 0; tag_ &= ~std::uint64_t{kMostRails - 1})  // plus the rail's number
     if (RAND_bytes(reinterpret_cast<unsigned char*>(&tag_), sizeof tag_) != 1)
       throw Error(ErrorCode::System, "OpenSSL has no random bytes for a channel's tag");
 }
@@ -342,17 +359,21 @@ UcxChannel::~UcxChannel() {
     for (const Operation& one : pieces->operations)
       if (!one.done) ucx_.ucp_request_cancel(engine_.worker, one.request);
   }
-  if (endpoint_ != nullptr) engine_.close(endpoint_);
+  for (ucp_ep_h endpoint : endpoints_)
+    if (endpoint != nullptr) engine_.close(endpoint);
 }
 
 /// At the first payload. With the mutex.
 void UcxChannel::connect() {
-  ucp_ep_params_t parameters = endpoint_parameters([](void*, ucp_ep_h, ucs_status_t) {}, &engine_);
-  parameters.field_mask |= UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR;
-  parameters.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
-  parameters.sockaddr = {peer_.data(), static_cast<socklen_t>(peer_.size())};
   out_ = engine_.take_pieces(wake_);
-  fail_unless(ucx_.ucp_ep_create(engine_.worker, &parameters, &endpoint_));
+  for (const std::string& address : rails_) {
+    const asio::ip::tcp::endpoint peer = parse_endpoint(address);
+    ucp_ep_params_t parameters = endpoint_parameters([](void*, ucp_ep_h, ucs_status_t) {}, &engine_);
+    parameters.field_mask |= UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR;
+    parameters.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
+    parameters.sockaddr = {peer.data(), static_cast<socklen_t>(peer.size())};
+    fail_unless(ucx_.ucp_ep_create(engine_.worker, &parameters, &endpoints_.emplace_back(nullptr)));
+  }
 }
 
 void UcxChannel::fail_unless(ucs_status_t status) {
@@ -368,26 +389,32 @@ bool UcxChannel::has_ended(const Operation& operation) {
 
 /// What UCX reports as sent may still wait for a call of progress(), which this rank need not make for long.
 bool UcxChannel::is_flushed() {
-  if (!std::exchange(flushes_, true))
-    engine_.begin(out_, out_->flush,
-                  [&](ucp_request_param_t& parameters) { return ucx_.ucp_ep_flush_nbx(endpoint_, &parameters); });
-  if (!has_ended(out_->flush)) return false;
-  flushes_ = false;
-  return true;
+  const bool begins = !std::exchange(flushes_, true);
+  bool all = true;
+  for (std::size_t rail = 0; rail < rails_.size(); ++rail) {
+    if (begins)
+      engine_.begin(out_, out_->flushes[rail], [&](ucp_request_param_t& parameters) {
+        return ucx_.ucp_ep_flush_nbx(endpoints_[rail], &parameters);
+      });
+    all = has_ended(out_->flushes[rail]) && all;
+  }
+  flushes_ = !all;
+  return all;
 }
 
 std::size_t UcxChannel::send(const void* rest, std::size_t nbytes) {
   const std::lock_guard lock(engine_.mutex);
   engine_.advance();
-  if (!out_) connect();
+  if (!out_ && failure_.empty()) connect();
   if (!failure_.empty()) return 0;
   Pieces& out = *out_;
   for (; taken_ < nbytes && out.has_room(); ++out.next) {
     Operation& piece = out[out.next];
     piece.nbytes = std::min(kPieceBytes, nbytes - taken_);
     std::memcpy(out.at(out.next), static_cast<const std::byte*>(rest) + taken_, piece.nbytes);
+    const std::size_t rail = out.next % rails_.size();
     engine_.begin(out_, piece, [&](ucp_request_param_t& parameters) {
-      return ucx_.ucp_tag_send_nbx(endpoint_, out.at(out.next), piece.nbytes, tag_, &parameters);
+      return ucx_.ucp_tag_send_nbx(endpoints_[rail], out.at(out.next), piece.nbytes, tag_ + rail, &parameters);
     });
     taken_ += piece.nbytes;
   }
@@ -414,10 +441,10 @@ void UcxChannel::post_receives() {
   for (; to_post_ > 0 && in.has_room(); ++in.next) {
     Operation& piece = in[in.next];
     piece.nbytes = std::min<std::uint64_t>(kPieceBytes, to_post_);
+    const std::uint64_t tag = expected_tag_ + in.next % rails_.size();
     engine_.begin(in_, piece, [&](ucp_request_param_t& parameters) {
       parameters.cb.recv = UcxEngine::received;
-      return ucx_.ucp_tag_recv_nbx(engine_.worker, in.at(in.next), piece.nbytes, expected_tag_, ~std::uint64_t{0},
-                                   &parameters);
+      return ucx_.ucp_tag_recv_nbx(engine_.worker, in.at(in.next), piece.nbytes, tag, ~std::uint64_t{0}, &parameters);
     });
     to_post_ -= piece.nbytes;
   }
@@ -443,14 +470,14 @@ void UcxChannel::consume(std::size_t nbytes) {
 
 }  // namespace
 
-std::shared_ptr<BulkEngine> open_ucx(const std::string& devices, const std::string& endpoint) {
+std::shared_ptr<BulkEngine> open_ucx(const std::string& devices, std::vector<std::string> addresses) {
   if (!ucx_refusal().empty()) refuse(ucx_refusal());
+  if (addresses.size() > kMostRails) addresses.resize(kMostRails);
   static Engines engines;
-  const asio::ip::address address = parse_endpoint(endpoint).address();
   const std::lock_guard lock(engines.mutex);
   for (const auto& engine : engines.all)
-    if (engine.use_count() == 1 && engine->devices == devices && engine->bind_address == address) return engine;
-  auto engine = std::make_shared<UcxEngine>(devices, address);
+    if (engine.use_count() == 1 && engine->devices == devices && engine->bind_addresses == addresses) return engine;
+  auto engine = std::make_shared<UcxEngine>(devices, std::move(addresses));
   engine->start();
   return engines.all.emplace_back(std::move(engine));
 }

@@ -30,9 +30,10 @@ std::string ucx_refusal();
 /// "UCX 1.13.1" once it has been loaded.
 std::string ucx_version();
 
-/// It listens at the address of `endpoint`, "10.0.0.2:40913", at a port of its own. `devices`: cards, and interfaces
-/// for UCX over TCP, names with commas in between; UCX_NET_DEVICES and UCX_TLS win over what would be chosen here.
-/// Throws InvalidArgument with ucx_refusal(), System if UCX finds no device.
-std::shared_ptr<BulkEngine> open_ucx(const std::string& devices, const std::string& endpoint);
+/// It listens at each of the `addresses`, "10.0.0.2", at ports of its own; with several, a peer's pieces come by each
+/// in turn (rails). `devices`: cards, and interfaces for UCX over TCP, names with commas in between; UCX_NET_DEVICES
+/// and UCX_TLS win over what would be chosen here. Throws InvalidArgument with ucx_refusal(), System if UCX finds no
+/// device.
+std::shared_ptr<BulkEngine> open_ucx(const std::string& devices, std::vector<std::string> addresses);
 
 }  // namespace tutti::comm
