@@ -5,7 +5,8 @@
 //
 // Payloads travel in pieces through memory that is registered once: a copy at either end, in place of a registration
 // for each message. Pieces are announced, and taken by their receiver (rendezvous), so nothing gathers at a rank that
-// does not read. UCX's own ports know no secret, and it does not encrypt: not for networks where strangers are.
+// does not read. UCX's own ports know no secret, and it does not encrypt: not for networks where strangers are. Bytes
+// of theirs can make UCX 1.13 end the process.
 //
 // Source: Shamir et al.: UCX: An Open Source Framework for HPC Network APIs and Beyond. HOTI 2015.
 // https://doi.org/10.1109/HOTI.2015.13
