@@ -25,7 +25,6 @@ void check_gpu(const TrainOptions& options, tensor::Device device) {
                      "), numbered from 0");
   }
   const std::pair<bool, const char*> only_on_the_cpu[] = {{options.reproducible.value_or(false), "--reproducible"},
-                                                          {options.comm_hook != "none", "--comm-hook"},
                                                           {options.shard_optimizer, "--shard-optimizer"}};
   for (const auto& [given, name] : only_on_the_cpu) {
     if (given) throw UsageError(option + name + " works on the CPU's memory; leave it out, or use --device cpu");

@@ -43,11 +43,8 @@ constexpr int kStopped = 128 + SIGTERM;
 
 /// Trains within a group; returns the exit status. An error is given to the other ranks before it leaves.
 int train_in_group(const TrainOptions& options, const comm::World& world, const ProcessStreams& streams) {
-  comm::ProcessGroupOptions group_options;
-  group_options.timeout = options.timeout;
-  group_options.encrypt = options.encrypt;
-  group_options.trace_file = options.trace.string();
-  const auto group = comm::ProcessGroup::connect(world, group_options);
+  const auto group = comm::ProcessGroup::connect(
+      world, {.timeout = options.timeout, .encrypt = options.encrypt, .trace_file = options.trace.string()});
   SignalRequests requests;
   try {
     if (world.rank == 0) check_surroundings(options);

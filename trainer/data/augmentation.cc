@@ -31,18 +31,14 @@ Walk walk_of(const Placement& placement, const PictureSize& size) {
     walk.column_by_y = -before.column_by_x;
     walk.column_by_x = before.column_by_y;
   }
-  if (placement.flip_horizontal) {
-    walk.row += walk.row_by_x * last_column;
-    walk.column += walk.column_by_x * last_column;
-    walk.row_by_x = -walk.row_by_x;
-    walk.column_by_x = -walk.column_by_x;
-  }
-  if (placement.flip_vertical) {
-    walk.row += walk.row_by_y * last_row;
-    walk.column += walk.column_by_y * last_row;
-    walk.row_by_y = -walk.row_by_y;
-    walk.column_by_y = -walk.column_by_y;
-  }
+  const auto flip = [&](auto last, auto& row_by, auto& column_by) {
+    walk.row += row_by * last;
+    walk.column += column_by * last;
+    row_by = -row_by;
+    column_by = -column_by;
+  };
+  if (placement.flip_horizontal) flip(last_column, walk.row_by_x, walk.column_by_x);
+  if (placement.flip_vertical) flip(last_row, walk.row_by_y, walk.column_by_y);
   return walk;
 }
 

@@ -22,8 +22,7 @@ tensor::Tensor place_for(const tensor::Variable& parameter, const BucketSlot& sl
   if (on_gpu(place.device()) || on_gpu(device)) {
     throw std::invalid_argument("DataParallel: a parameter of shape " + parameter.shape().to_string() + " is on " +
                                 tensor::name(device) + ", its bucket on " + tensor::name(place.device()) +
-                                "; on GPUs all parameters of a rank must lie on one, without an exchange of the CPU's "
-                                "(comm hooks, exact sums, sharded optimizers)");
+                                "; on GPUs: all parameters of a rank on one, no exact sums, no sharded optimizer");
   }
   return place.shared_with(device);
 }
@@ -65,7 +64,11 @@ void DataParallel::share_buffers() {
 void DataParallel::build_buckets(const DataParallelOptions& options) {
   for (const auto& [name, parameter] : parameters_) plan_.shapes.push_back(parameter.shape());
   plan_.buckets = plan_buckets(parameter_sizes(*model_), options.buckets);
-  exchange_ = options.exchange ? options.exchange(group_, plan_) : default_exchange();
+  const tensor::Device device = parameters_.empty() ? tensor::Device() : parameters_.front().second.data().device();
+  exchange_ = options.exchange ? options.exchange(group_, plan_)
+              : on_gpu(device) ? make_device_exchange(group_, plan_, device)
+                               : make_all_reduce_exchange(group_, plan_);
+  if (options.exchange && on_gpu(device)) exchange_ = make_copied_exchange(std::move(exchange_), device);
   const std::size_t riders = Riders::count(parameters_.size(), find_unused_);
   std::vector<std::size_t> nbytes;
   for (const Bucket& bucket : plan_.buckets) {
@@ -90,12 +93,6 @@ void DataParallel::build_buckets(const DataParallelOptions& options) {
   }
   timer_.reset(nbytes);
   give_gradients_their_places();
-}
-
-std::unique_ptr<GradientExchange> DataParallel::default_exchange() {
-  const tensor::Device device = parameters_.empty() ? tensor::Device() : parameters_.front().second.data().device();
-  if (on_gpu(device)) return make_device_exchange(group_, plan_, device);
-  return make_all_reduce_exchange(group_, plan_);
 }
 
 void DataParallel::give_gradients_their_places() {

@@ -123,7 +123,6 @@ class DataParallel {
 
   void share_rank0_parameters();
   void build_buckets(const DataParallelOptions& options);
-  std::unique_ptr<GradientExchange> default_exchange();
   void give_gradients_their_places();
   void on_gradient_ready(std::size_t parameter);
   void begin_ready_buckets(std::size_t end);

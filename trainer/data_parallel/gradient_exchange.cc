@@ -51,7 +51,42 @@ class SumExchange : public GradientExchange {
   std::vector<Tensor> rounded_;  // by bucket; undefined: the bucket is its own result
 };
 
+/// The CPU's exchange on copies of a GPU's buckets.
+class CopiedExchange : public GradientExchange {
+ public:
+  CopiedExchange(std::unique_ptr<GradientExchange> inner, tensor::Device device)
+      : inner_(std::move(inner)), device_(device) {}
+
+  Tensor bucket_memory(comm::ProcessGroup& group, std::size_t count, tensor::DType dtype) override {
+    copies_.push_back(inner_->bucket_memory(group, count, dtype));
+    return Tensor::empty(copies_.back().shape(), dtype, device_);
+  }
+  void begin(std::size_t bucket, Tensor& gradients) override {
+    copies_[bucket].copy_from(gradients);
+    inner_->begin(bucket, copies_[bucket]);
+  }
+  void finish(std::size_t bucket, Tensor& gradients) override {
+    inner_->finish(bucket, copies_[bucket]);
+    gradients.copy_from(copies_[bucket]);
+  }
+  void abandon() noexcept override { inner_->abandon(); }
+
+  Tensor result(std::size_t bucket) override { return inner_->result(bucket); }
+  bool sums_elementwise() const override { return false; }  // DataParallel's own numbers are the host's
+  std::string name() const override { return inner_->name(); }
+  std::vector<std::pair<std::string, Tensor>> state() override { return inner_->state(); }
+
+ private:
+  std::unique_ptr<GradientExchange> inner_;
+  tensor::Device device_;
+  std::vector<Tensor> copies_;  // by bucket
+};
+
 }  // namespace
+
+std::unique_ptr<GradientExchange> make_copied_exchange(std::unique_ptr<GradientExchange> inner, tensor::Device device) {
+  return std::make_unique<CopiedExchange>(std::move(inner), device);
+}
 
 std::unique_ptr<GradientExchange> make_exact_exchange(comm::ProcessGroup& group, const ExchangePlan& plan) {
   return std::make_unique<SumExchange>(group, plan, true);

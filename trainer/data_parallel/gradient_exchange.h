@@ -66,6 +66,9 @@ using ExchangeFactory = std::function<std::unique_ptr<GradientExchange>(comm::Pr
 /// all_reduce in place, asynchronous for all buckets but the last.
 std::unique_ptr<GradientExchange> make_all_reduce_exchange(comm::ProcessGroup& group, const ExchangePlan& plan);
 
+/// For parameters on `device`, a GPU: `inner`, which is for the CPU's, on copies of the buckets.
+std::unique_ptr<GradientExchange> make_copied_exchange(std::unique_ptr<GradientExchange> inner, tensor::Device device);
+
 // The exchange of exact sums: gradients whose bits do not depend on the number of ranks, on how samples are dealt to
 // them, on the sizes of buckets, or on the transport.
 //

@@ -90,11 +90,8 @@ class Generations {
   std::optional<RunReport> train_in(const comm::World& world, std::string& reason) {
     std::unique_ptr<comm::ProcessGroup> group;
     try {
-      comm::ProcessGroupOptions group_options;
-      group_options.timeout = options_.timeout;
-      group_options.encrypt = options_.encrypt;
-      group_options.trace_file = options_.trace.string();
-      group = comm::ProcessGroup::connect(world, group_options);
+      group = comm::ProcessGroup::connect(
+          world, {.timeout = options_.timeout, .encrypt = options_.encrypt, .trace_file = options_.trace.string()});
       RunReport report = train_with(*group, world);
       group->shutdown();
       return report;

@@ -82,13 +82,9 @@ struct Courier::SendNode final : tensor::Node {
   void release() override {}
   void backward(Tensor, tensor::InputGradients& inputs) override {
     inputs.write(0, [&](Tensor& dx, bool accumulate) {
-      if (!accumulate) {
-        state->group.recv(as_buffer(dx), destination, ~tag);
-        return;
-      }
-      Tensor part = Tensor::empty(dx.shape(), dx.dtype(), dx.device());
+      Tensor part = accumulate ? Tensor::empty(dx.shape(), dx.dtype(), dx.device()) : dx;
       state->group.recv(as_buffer(part), destination, ~tag);
-      tensor::kernels(dx.device()).add(dx, dx, part);
+      if (accumulate) tensor::kernels(dx.device()).add(dx, dx, part);
     });
   }
 };

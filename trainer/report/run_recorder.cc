@@ -87,12 +87,8 @@ void cut_what_is_repeated(const RecorderOptions& options, std::int64_t first_glo
 std::string cell(const std::string& text) {
   std::string escaped;
   for (const char c : text) {
-    if (c == '\n') {
-      escaped += ' ';
-      continue;
-    }
     if (std::string_view("\\`*_{}[]<>()#+-.!|&").find(c) != std::string_view::npos) escaped += '\\';
-    escaped += c;
+    escaped += c == '\n' ? ' ' : c;
   }
   return escaped;
 }

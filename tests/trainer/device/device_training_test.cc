@@ -69,6 +69,16 @@ TEST_F(DeviceTraining, TwoRanksOnOneCardGiveTheCurveOfOne) {
   EXPECT_NEAR(*together.epochs[0].test_loss, *alone.epochs[0].test_loss, 1e-3 * *alone.epochs[0].test_loss);
 }
 
+TEST_F(DeviceTraining, CommHooksGiveTheCpusCurve) {
+  for (const std::string hook : {"bf16", "fp16", "topk"}) {
+    TrainOptions cpu = small_run("mlp", "cpu"), gpu = small_run("mlp", "cuda:0");
+    cpu.comm_hook = gpu.comm_hook = hook;
+    const double loss = report_of(cpu, 2).epochs[0].train_loss;
+    EXPECT_NEAR(report_of(gpu, 2).epochs[0].train_loss, loss, 1e-3 * loss) << hook;
+    EXPECT_NE(report_of(small_run("mlp", "cuda:0"), 2).epochs[0].train_loss, loss) << hook;
+  }
+}
+
 /// That steps are recorded at all is the next test's.
 TEST_F(DeviceTraining, RecordedStepsGiveTheSameBits) {
   for (const int ranks : {1, 2}) {
