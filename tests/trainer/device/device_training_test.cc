@@ -16,6 +16,7 @@
 #include <tutti/tests/trainer/model_on_ranks.h>
 #include <tutti/tests/trainer/train_on.h>
 #include <tutti/trainer/checkpoint/files.h>
+#include <tutti/trainer/data/digits.h>
 #include <tutti/trainer/data_parallel/data_parallel.h>
 #include <tutti/trainer/data_parallel/shared_batch.h>
 #include <tutti/trainer/device/device_exchange.h>
@@ -204,6 +205,34 @@ TEST_F(DeviceTraining, TheNextBatchIsLoadedWhenTheStepsWorkHasBeenGiven) {
   });
 }
 
+TEST_F(DeviceTraining, ABatchThatCannotBeLoadedAheadIsSaidByTheLoader) {
+  struct BeyondTheEnd : Sampler {
+    std::vector<std::int64_t> indices(std::int64_t) const override { return {0, 1, 2, 99}; }
+    std::int64_t size() const override { return 4; }
+  };
+  Loader loader(generate_digits(Split::Train, 0, 10), std::make_shared<BeyondTheEnd>(), {.batch_size = 2});
+  loader.begin_epoch(0);
+  DeviceFeed feed(loader, kGpu);
+  Batch batch;
+  EXPECT_TRUE(feed.next(batch));
+  for (int attempt = 0; attempt < 2; ++attempt)
+    test::expect_parts(error_of([&] { feed.prefetch(); }), {"the sampler asks for sample 99"});
+  test::expect_parts(error_of([&] { feed.next(batch); }), {"the sampler asks for sample 99"});
+  loader.begin_epoch(1);
+  EXPECT_TRUE(feed.next(batch));
+  EXPECT_EQ(batch.count, 2);
+}
+
+TEST_F(DeviceTraining, Bf16GivesNearlyTheCurveOfFloat32) {
+  TrainOptions options = small_run("mlp", "cuda:0");
+  const double loss = report_of(options, 1).epochs[0].train_loss;
+  options.bf16 = true;
+  const auto trained = train_on(1, options);
+  tensor::set_float32_products(tensor::Float32Products::Full);
+  test::expect_parts(trained.printed, {"products in bf16 by "});
+  EXPECT_NEAR(trained.reports[0].epochs[0].train_loss, loss, 2e-2 * loss);
+}
+
 /// Looks at its input on the host, which no recording allows.
 class Looking final : public nn::Module {
  public:
@@ -216,17 +245,27 @@ class Looking final : public nn::Module {
 
 TEST_F(DeviceTraining, StepsThatCannotBeRecordedRunAsTheyAre) {
   test::run_ranks(1, [](comm::ProcessGroup& group) {
-    tensor::Mt19937 random(3);
-    const auto model = std::make_shared<nn::Sequential>(std::vector<std::shared_ptr<nn::Module>>{
-        std::make_shared<nn::Linear>(6, 3, random), std::make_shared<Looking>()});
-    model->to(kGpu);
-    DataParallel parallel(model, group);
+    const auto make_model = [] {
+      tensor::Mt19937 random(3);
+      auto model = std::make_shared<nn::Sequential>(std::vector<std::shared_ptr<nn::Module>>{
+          std::make_shared<nn::BatchNorm2d>(2), std::make_shared<nn::Flatten>(),
+          std::make_shared<nn::Linear>(6, 3, random), std::make_shared<Looking>()});
+      model->to(kGpu);
+      return model;
+    };
+    const auto model = make_model(), plain = make_model();
+    DataParallel parallel(model, group), as_it_is(plain, group);
     StepGraphs graphs(parallel, Objective::Classify, 0);
     Batch batch;
     batch.count = 4;
-    batch.x = tensor::Tensor::full({4, 6}, 0.5).to(kGpu);
+    batch.x = numbered({4, 1, 3, 2}, [](std::int64_t i) { return std::sin(i); }).to(kGpu);
     batch.y = tensor::Tensor::zeros({4}, tensor::DType::Int64).to(kGpu);
-    for (int step = 0; step < 5; ++step) EXPECT_FALSE(graphs.run(batch, 1).has_value()) << step;
+    for (int step = 0; step < 5; ++step) {
+      EXPECT_FALSE(graphs.run(batch, 1).has_value()) << step;
+      EXPECT_EQ(plain_step(parallel, batch), plain_step(as_it_is, batch));
+      for (std::size_t i = 0; i < model->named_buffers().size(); ++i)
+        EXPECT_EQ(values_of(model->named_buffers()[i].second), values_of(plain->named_buffers()[i].second)) << step;
+    }
   });
 }
 
