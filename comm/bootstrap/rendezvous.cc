@@ -51,13 +51,19 @@ void refuse_missing_ucx(const World& world, const RendezvousOptions& options) {
   if (!why.empty()) refuse(rank_text(world), ": transport ucx: ", why);
 }
 
-std::vector<std::string> interfaces_with(const std::vector<std::string>& addresses) {
-  std::vector<std::string> interfaces;
+/// The interfaces of these addresses, each once and with the address that UCX takes for its own: its first of IPv4.
+std::vector<InterfaceAddress> rails_at(const std::vector<std::string>& addresses) {
+  std::vector<InterfaceAddress> rails;
   const std::vector<InterfaceAddress> all = interface_addresses();
-  for (const std::string& address : addresses)
-    if (const auto one = std::ranges::find(all, address, &InterfaceAddress::address); one != all.end())
-      interfaces.push_back(one->interface);
-  return interfaces;
+  for (const std::string& address : addresses) {
+    const auto one = std::ranges::find(all, address, &InterfaceAddress::address);
+    if (one == all.end() || std::ranges::count(rails, one->interface, &InterfaceAddress::interface) > 0) continue;
+    const auto first = std::ranges::find_if(all, [&](const InterfaceAddress& other) {
+      return other.interface == one->interface && other.address.find(':') == std::string::npos;
+    });
+    rails.push_back(first != all.end() ? *first : *one);
+  }
+  return rails;
 }
 
 /// UCX for what goes between hosts, where it was asked for or has a card; else null. The log says why.
@@ -66,16 +72,21 @@ std::shared_ptr<BulkEngine> ucx_for(const World& world, const RendezvousOptions&
   const bool is_asked_for = options.transport == TransportChoice::Ucx;
   const bool has_choice = options.transport == TransportChoice::Auto && !options.encrypt;
   if (!is_asked_for && !(has_choice && world.local_world_size < world.world_size)) return nullptr;
-  const std::vector<std::string> interfaces = interfaces_with(addresses);
+  std::vector<InterfaceAddress> rails = rails_at(addresses);
   const bool narrowed = !options.interface.empty() || std::getenv("TUTTI_IFACE") != nullptr;
-  const std::vector<std::string> cards = cards_that_are_up(narrowed ? interfaces : std::vector<std::string>{});
+  const auto parts = [&](std::string InterfaceAddress::*part) {
+    std::vector<std::string> all;
+    for (const InterfaceAddress& rail : rails) all.push_back(rail.*part);
+    return all;
+  };
+  const std::vector<std::string> cards =
+      cards_that_are_up(narrowed ? parts(&InterfaceAddress::interface) : std::vector<std::string>{});
   if (!is_asked_for && cards.empty()) return nullptr;
   // Several interfaces only if they were named: others may not reach the peers. Several cards UCX uses by one address.
-  std::vector<std::string> rails = addresses;
-  if (!narrowed || !cards.empty()) rails.resize(1);
-  const std::string devices = listed(cards.empty() ? interfaces_with(rails) : cards, ",");
+  if (!narrowed || !cards.empty()) rails.resize(std::min<std::size_t>(rails.size(), 1));
+  const std::string devices = listed(cards.empty() ? parts(&InterfaceAddress::interface) : cards, ",");
   try {
-    auto ucx = open_ucx(devices, rails);
+    auto ucx = open_ucx(devices, rails.empty() ? std::vector{addresses.front()} : parts(&InterfaceAddress::address));
     log(LogLevel::Info, rank_text(world), " has ", ucx_version(), " for long payloads between hosts, on ", devices,
         cards.empty() ? " (asked for, no card is up)" : " (its port is up)");
     return ucx;

@@ -46,9 +46,9 @@ class HostsTest(unittest.TestCase):
         self.assertNotIn(0, wait_all(ranks), outputs(ranks))
         return [rank.output for rank in ranks]
 
-    def start_looping(self, hosts, timeout_ms, environment=None, beat="beat 2"):
+    def start_looping(self, hosts, timeout_ms, environment=None, beat="beat 2", master="10.7.0.1"):
         """Ranks that sum a million numbers again and again, once all have said `beat`. Returns them."""
-        ranks = start_ranks(hosts, [FAULT_RANK, timeout_ms, "loop", "all_reduce_large"], "10.7.0.1", environment)
+        ranks = start_ranks(hosts, [FAULT_RANK, timeout_ms, "loop", "all_reduce_large"], master, environment)
         for rank in ranks:
             self.assertIsNotNone(rank.wait_for(beat), outputs(ranks))
         return ranks
@@ -256,6 +256,17 @@ class Ucx(HostsTest):
             wait_all(ranks)
             self.assert_says(ranks[0].output, "on eth0,eth1 (asked for, no card is up)", " via tcp+ucx\n")
             self.assertEqual(min(sent) > sum(sent) / 3, own[0] == own[1], sent)
+
+    def test_an_interface_with_several_addresses_is_one(self):
+        hosts = [self.network.host(name, [f"10.7.0.{number}/24", f"10.9.0.{number}/24", f"fd00:7::{number}/64"])
+                 for number, name in enumerate(("alpha", "beta"), 1)]
+        for master, wanted in (("10.7.0.1", {"TUTTI_IFACE": "eth0"}), ("10.9.0.1", {}), ("fd00:7::1", {})):
+            with self.subTest(master):
+                ranks = self.start_looping(hosts, 60000, self.CHOSEN | wanted, master=master)
+                for rank in ranks:
+                    rank.kill()
+                wait_all(ranks)
+                self.assert_says(ranks[0].output, "on eth0 (asked for, no card is up)", " via tcp+ucx\n")
 
     def test_an_unplugged_host_is_named_within_the_deadline(self):
         self.named_after_unplugging(self.CHOSEN)

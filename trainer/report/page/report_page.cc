@@ -265,8 +265,9 @@ std::string page_data(const RunData& run) {
                      {"trace", trace_of(run.trace)},
                      {"options", Json(run.options)},
                      {"log", run.log}};
-  std::string text = data.dump(-1, ' ', false, Json::error_handler_t::replace);
-  for (std::size_t at = 0; (at = text.find('<', at)) != std::string::npos;) text.replace(at, 1, "\\u003c");
+  std::string text;
+  for (const char c : data.dump(-1, ' ', false, Json::error_handler_t::replace))
+    text += c == '<' ? std::string_view("\\u003c") : std::string_view(&c, 1);
   return text;
 }
 
