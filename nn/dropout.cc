@@ -1,7 +1,6 @@
 #include <tutti/nn/dropout.h>
 #include <tutti/nn/sample_keys.h>
 #include <tutti/tensor/autograd/functions.h>
-#include <tutti/tensor/keyed_stream.h>
 
 #include <charconv>
 #include <stdexcept>
@@ -38,14 +37,11 @@ StochasticDepth::StochasticDepth(double p, std::uint64_t layer) : p_(p), layer_(
 
 Variable StochasticDepth::forward(const Variable& input) {
   if (!is_training() || p_ == 0) return input;
-  const std::int64_t rows = input.shape()[0];
-  const auto* keys = SampleKeys::current(describe(), rows).data<std::int64_t>();
-  Tensor factors = Tensor::empty({rows});
-  for (std::int64_t i = 0; i < rows; ++i) {
-    const bool keep = tensor::KeyedStream(static_cast<std::uint64_t>(keys[i]), layer_).uniform() >= p_;
-    factors.data<float>()[i] = keep ? static_cast<float>(1 / (1 - p_)) : 0.0F;
-  }
-  return tensor::scale_rows(input, factors.to(input.data().device()));
+  const Tensor& x = input.data();
+  const std::int64_t rows = x.shape()[0];
+  const Tensor& keys = SampleKeys::current(describe(), rows);
+  const Variable ones(Tensor::full({rows}, 1, x.dtype(), x.device()));
+  return tensor::scale_rows(input, tensor::dropout(ones, p_, keys.to(x.device()), layer_).data());
 }
 
 std::string StochasticDepth::describe() const { return with_probability("StochasticDepth", p_); }

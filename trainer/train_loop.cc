@@ -1,3 +1,4 @@
+#include <tutti/comm/base/error.h>
 #include <tutti/comm/failure/chaos.h>
 #include <tutti/nn/shared_batch.h>
 #include <tutti/tensor/products.h>
@@ -327,6 +328,15 @@ RunReport Run::execute(const TrainOutput& output) {
   return report_;
 }
 
+/// If another rank has told one to the group of all ranks: a layer's group, or a bucket's, knows less.
+void throw_first_cause(comm::ProcessGroup& failed) {
+  try {
+    failed.barrier();
+  } catch (const comm::Error& first) {
+    if (first.code() == comm::ErrorCode::Aborted) throw;
+  }
+}
+
 }  // namespace
 
 RunReport train(const TrainOptions& options, comm::ProcessGroup& group, int threads, const TrainOutput& output,
@@ -336,6 +346,7 @@ RunReport train(const TrainOptions& options, comm::ProcessGroup& group, int thre
     return run.execute(output);
   } catch (const std::exception& error) {
     group.abort(error.what());  // before the layers' sub-groups end, for a reason that says less
+    if (dynamic_cast<const comm::Error*>(&error) != nullptr) throw_first_cause(group);
     throw;
   }
 }

@@ -26,7 +26,7 @@ class DeviceFeed::Ahead {
     if (there_) {
       coming_.x = sent(host_.x);
       coming_.y = sent(host_.y);
-      coming_.keys = host_.keys.clone();  // the loader fills its own memory anew
+      coming_.keys = sent(host_.keys);
     }
     fetched_ = true;  // not where the loader has thrown: it will again
   }

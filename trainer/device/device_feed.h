@@ -1,8 +1,8 @@
 // DeviceFeed: a loader's batches on the device that trains.
 //
 // For the CPU a batch is passed through. For a GPU a batch is copied, from page-locked memory in a stream of its own,
-// while the one before it is computed on (prefetch); keys stay on the host, where layers read them. Ownership: the
-// loader must outlive the feed. Thread-safety: none. Throws what the loader throws.
+// while the one before it is computed on (prefetch). Ownership: the loader must outlive the feed. Thread-safety: none.
+// Throws what the loader throws.
 #pragma once
 
 #include <tutti/nn/module.h>

@@ -1,10 +1,11 @@
 #include <tutti/comm/base/log.h>
-#include <tutti/nn/dropout.h>
+#include <tutti/nn/sample_keys.h>
 #include <tutti/nn/shared_batch.h>
 #include <tutti/tensor/cuda/graph.h>
 #include <tutti/trainer/device/device_feed.h>
 #include <tutti/trainer/device/step_graphs.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -14,17 +15,6 @@ namespace {
 
 constexpr int kStepsBefore = 2;
 constexpr std::size_t kMostGraphs = 4;  // batches of many lengths are not what graphs are for
-
-bool works_on_the_device_alone(nn::Module& model) {
-  bool alone = true;
-  model.apply([&](nn::Module& module) {
-    const bool on_host =
-        dynamic_cast<nn::Dropout*>(&module) != nullptr || dynamic_cast<nn::StochasticDepth*>(&module) != nullptr;
-    alone = alone && !on_host;
-  });
-  for (const nn::BatchNorm2d* layer : nn::batch_norm_layers(model)) alone = alone && !layer->shares_batch();
-  return alone;
-}
 
 }  // namespace
 
@@ -40,7 +30,8 @@ StepGraphs::StepGraphs(DataParallel& parallel, Objective objective, double label
     : parallel_(parallel), objective_(objective), label_smoothing_(label_smoothing) {
   const bool on_gpu = device_of(parallel.model()).kind == tensor::Device::Kind::Cuda;
   counting_ = nn::batch_norm_layers(parallel.model());
-  possible_ = on_gpu && tensor::cuda::Graph::allowed() && works_on_the_device_alone(parallel.model());
+  possible_ = on_gpu && tensor::cuda::Graph::allowed() &&
+              std::ranges::none_of(counting_, [](auto* layer) { return layer->shares_batch(); });
 }
 
 StepGraphs::~StepGraphs() = default;
@@ -71,6 +62,7 @@ std::optional<tensor::Tensor> StepGraphs::run(const Batch& batch, double share) 
   Recorded& recorded = *found->second;
   recorded.batch.x.copy_from(batch.x);
   recorded.batch.y.copy_from(batch.y);
+  recorded.batch.keys.copy_from(batch.keys);
   recorded.graph->launch();
   for (std::size_t i = 0; replays && i < counting_.size(); ++i) {
     counting_[i]->set_batches(counting_[i]->batches() + recorded.batches[i]);
@@ -84,8 +76,10 @@ std::unique_ptr<StepGraphs::Recorded> StepGraphs::record(const Batch& batch, dou
   recorded->batch = batch;
   recorded->batch.x = batch.x.clone();
   recorded->batch.y = batch.y.clone();
+  recorded->batch.keys = batch.keys.to(batch.x.device()).clone();
   const std::vector<std::int64_t> before = batches();
   const auto forward_and_backward = [&] {
+    const nn::SampleKeys keys(recorded->batch.keys);
     const tensor::Variable output = parallel_.forward(tensor::Variable(recorded->batch.x));
     const tensor::Variable loss = loss_of(objective_, output, recorded->batch, label_smoothing_);
     const auto quiet = parallel_.no_sync();  // what is recorded starts no exchange

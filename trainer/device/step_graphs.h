@@ -3,9 +3,8 @@
 //
 // The first two steps of a shape run as they are (libraries choose their algorithms, memory is found); the third is
 // recorded, and from then on a step is a copy of the batch and one launch. Gradients lie at the same addresses each
-// time. Models that do something of their own on the host in a step are never recorded: dropout draws keys there, batch
-// norm over all ranks meets them. Where recording fails, the log says why, and the steps run as they are.
-// Ownership: model and DataParallel must outlive it. Thread-safety: none.
+// time. Models with batch norm over all ranks, which meets them, are never recorded. Where recording fails, the log
+// says why, and the steps run as they are. Ownership: model and DataParallel must outlive it. Thread-safety: none.
 #pragma once
 
 #include <tutti/nn/batch_norm.h>

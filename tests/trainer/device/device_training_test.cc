@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <tutti/nn/batch_norm.h>
+#include <tutti/nn/dropout.h>
 #include <tutti/nn/flatten.h>
 #include <tutti/nn/linear.h>
+#include <tutti/nn/sample_keys.h>
 #include <tutti/nn/sequential.h>
 #include <tutti/tensor/autograd/functions.h>
+#include <tutti/tensor/autograd/node.h>
 #include <tutti/tensor/cuda/runtime.h>
 #include <tutti/tensor/device.h>
 #include <tutti/tensor/products.h>
@@ -14,6 +17,7 @@
 #include <tutti/tests/support/run_processes.h>
 #include <tutti/tests/trainer/elastic_job.h>
 #include <tutti/tests/trainer/model_on_ranks.h>
+#include <tutti/tests/trainer/scene_folder.h>
 #include <tutti/tests/trainer/train_on.h>
 #include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/data/digits.h>
@@ -92,8 +96,16 @@ TEST_F(DeviceTraining, RecordedStepsGiveTheSameBits) {
   }
 }
 
+std::vector<Values> gradients_and_buffers(const nn::Module& model) {
+  std::vector<Values> result;
+  for (const auto& [name, parameter] : model.named_parameters()) result.push_back(values_of(parameter.grad()));
+  for (const auto& [name, buffer] : model.named_buffers()) result.push_back(values_of(buffer));
+  return result;
+}
+
 /// One step as it is; the loss.
 double plain_step(DataParallel& parallel, const Batch& batch) {
+  const nn::SampleKeys keys(batch.keys);
   const tensor::Variable output = parallel.forward(tensor::Variable(batch.x));
   const tensor::Variable loss = tensor::cross_entropy(output, batch.y, tensor::Reduction::Sum, 0);
   parallel.backward(loss, 1);
@@ -105,7 +117,8 @@ TEST_F(DeviceTraining, StepsOfAShapeThatComesAgainAreRecorded) {
     const auto make_model = [] {
       tensor::Mt19937 random(3);
       auto model = std::make_shared<nn::Sequential>(std::vector<std::shared_ptr<nn::Module>>{
-          std::make_shared<nn::BatchNorm2d>(2), std::make_shared<nn::Flatten>(),
+          std::make_shared<nn::BatchNorm2d>(2), std::make_shared<nn::StochasticDepth>(0.5, 0),
+          std::make_shared<nn::Flatten>(), std::make_shared<nn::Dropout>(0.5, 1),
           std::make_shared<nn::Linear>(6, 3, random)});
       model->to(kGpu);
       return model;
@@ -119,16 +132,15 @@ TEST_F(DeviceTraining, StepsOfAShapeThatComesAgainAreRecorded) {
     std::vector<bool> ran;
     for (int step = 0; step < 5; ++step) {
       SCOPED_TRACE(step);
+      batch.keys = tensor::Tensor::full({4}, step, tensor::DType::Int64);
+      for (std::int64_t row = 0; row < 4; ++row) batch.keys.data<std::int64_t>()[row] += row * 1000;
+      if (step % 2 == 0) batch.keys = batch.keys.to(kGpu);  // as DeviceFeed gives them
       model->zero_grad(), plain->zero_grad();
       batch.x = numbered({4, 1, 3, 2}, [&](std::int64_t i) { return std::sin(step * 24 + i); }).to(kGpu);
       const auto loss = graphs.run(batch, 1);
       ran.push_back(loss.has_value());
       EXPECT_EQ(loss ? loss->item() : plain_step(parallel, batch), plain_step(as_it_is, batch));
-      for (std::size_t i = 0; i < model->named_parameters().size(); ++i)
-        EXPECT_EQ(values_of(model->named_parameters()[i].second.grad()),
-                  values_of(plain->named_parameters()[i].second.grad()));
-      for (std::size_t i = 0; i < model->named_buffers().size(); ++i)
-        EXPECT_EQ(values_of(model->named_buffers()[i].second), values_of(plain->named_buffers()[i].second));
+      EXPECT_EQ(gradients_and_buffers(*model), gradients_and_buffers(*plain));
     }
     EXPECT_EQ(ran, (std::vector<bool>{false, false, true, true, true}));
   });
@@ -188,6 +200,25 @@ TEST_F(DeviceTraining, AReplacedRankEndsWithTheBitsOfAnUndisturbedRun) {
   EXPECT_EQ(sums[1], sums[0]);
 }
 
+// Also where they meet the others in a group of buckets or of layers alone.
+TEST_F(DeviceTraining, TheOthersHearARanksOwnError) {
+  TrainOptions layers = small_mercer(folder_ / "pictures", "resnet18");
+  layers.batch_size = 16;
+  layers.reproducible = true;
+  for (const TrainOptions& options : {small_run("mlp", "cuda:0"), layers}) {
+    ElasticJob job(options);
+    const std::string workers[] = {comm::WorkerId{.slot = 0}.text(), comm::WorkerId{.slot = 1}.text()};
+    job.publish({workers[0], workers[1]});
+    job.start(workers[0]);
+    job.start(workers[1], {Fault::Where::Forward, 2, [] { throw std::runtime_error("its picture is torn"); }});
+    test::expect_parts(job.wait_for_leavers(0, 1)[0].reason, {"rank 1/2: abort: its picture is torn"});
+    job.publish({workers[0]});
+    job.join();
+    EXPECT_EQ(job.of(workers[1]).error, "its picture is torn");
+    EXPECT_TRUE(job.of(workers[0]).report) << job.of(workers[0]).error;
+  }
+}
+
 // What a rank does on the host for the next batch runs beside the GPU's work on this one.
 TEST_F(DeviceTraining, TheNextBatchIsLoadedWhenTheStepsWorkHasBeenGiven) {
   test::run_ranks(1, [&](comm::ProcessGroup& group) {
@@ -233,23 +264,44 @@ TEST_F(DeviceTraining, Bf16GivesNearlyTheCurveOfFloat32) {
   EXPECT_NEAR(trained.reports[0].epochs[0].train_loss, loss, 2e-2 * loss);
 }
 
-/// Looks at its input on the host, which no recording allows.
+double look(const tensor::Tensor& x) { return tensor::sum(tensor::Variable(x)).data().item(); }
+
+struct LookingNode final : tensor::Node {
+  const char* name() const override { return "looking"; }
+  void release() override {}
+  void backward(tensor::Tensor grad, tensor::InputGradients& inputs) override {
+    EXPECT_TRUE(std::isfinite(look(grad)));
+    inputs.pass(0, grad);
+  }
+};
+
+/// Looks at its input, or at its gradient, on the host, which no recording allows.
 class Looking final : public nn::Module {
  public:
+  enum class At { Nothing, Input, Gradient };
+  explicit Looking(At at) : at_(at) {}
   tensor::Variable forward(const tensor::Variable& x) override {
-    EXPECT_TRUE(std::isfinite(tensor::sum(x).data().item()));
+    if (at_ == At::Gradient) return tensor::recorded(x.data(), std::make_shared<LookingNode>(), {&x});
+    if (at_ == At::Input) {
+      EXPECT_TRUE(std::isfinite(look(x.data())));
+    }
     return x;
   }
   std::string describe() const override { return "Looking()"; }
+
+ private:
+  At at_;
 };
 
-TEST_F(DeviceTraining, StepsThatCannotBeRecordedRunAsTheyAre) {
-  test::run_ranks(1, [](comm::ProcessGroup& group) {
-    const auto make_model = [] {
+/// On rank 0; another one's are recorded.
+void expect_steps_that_cannot_be_recorded(int ranks, Looking::At at) {
+  test::run_ranks(ranks, [&](comm::ProcessGroup& group) {
+    const auto make_model = [&] {
       tensor::Mt19937 random(3);
       auto model = std::make_shared<nn::Sequential>(std::vector<std::shared_ptr<nn::Module>>{
-          std::make_shared<nn::BatchNorm2d>(2), std::make_shared<nn::Flatten>(),
-          std::make_shared<nn::Linear>(6, 3, random), std::make_shared<Looking>()});
+          std::make_shared<nn::BatchNorm2d>(2),
+          std::make_shared<Looking>(group.rank() == 0 ? at : Looking::At::Nothing), std::make_shared<nn::Flatten>(),
+          std::make_shared<nn::Linear>(6, 3, random)});
       model->to(kGpu);
       return model;
     };
@@ -258,15 +310,24 @@ TEST_F(DeviceTraining, StepsThatCannotBeRecordedRunAsTheyAre) {
     StepGraphs graphs(parallel, Objective::Classify, 0);
     Batch batch;
     batch.count = 4;
-    batch.x = numbered({4, 1, 3, 2}, [](std::int64_t i) { return std::sin(i); }).to(kGpu);
-    batch.y = tensor::Tensor::zeros({4}, tensor::DType::Int64).to(kGpu);
+    batch.x = numbered({4, 1, 3, 2}, [&](std::int64_t i) { return std::sin(group.rank() + i); }).to(kGpu);
+    batch.y = batch.keys = tensor::Tensor::zeros({4}, tensor::DType::Int64).to(kGpu);
     for (int step = 0; step < 5; ++step) {
-      EXPECT_FALSE(graphs.run(batch, 1).has_value()) << step;
-      EXPECT_EQ(plain_step(parallel, batch), plain_step(as_it_is, batch));
-      for (std::size_t i = 0; i < model->named_buffers().size(); ++i)
-        EXPECT_EQ(values_of(model->named_buffers()[i].second), values_of(plain->named_buffers()[i].second)) << step;
+      SCOPED_TRACE(step);
+      model->zero_grad(), plain->zero_grad();
+      const auto loss = graphs.run(batch, 1);
+      EXPECT_EQ(loss.has_value(), group.rank() == 1 && step >= 2);
+      EXPECT_EQ(loss ? loss->item() : plain_step(parallel, batch), plain_step(as_it_is, batch));
+      parallel.finish(), as_it_is.finish();
+      EXPECT_EQ(gradients_and_buffers(*model), gradients_and_buffers(*plain));
     }
   });
+}
+
+TEST_F(DeviceTraining, StepsThatCannotBeRecordedRunAsTheyAre) {
+  for (const int ranks : {1, 2}) {
+    for (const auto at : {Looking::At::Input, Looking::At::Gradient}) expect_steps_that_cannot_be_recorded(ranks, at);
+  }
 }
 
 /// Work of the main stream that takes until `go` is set; no longer than ten seconds.
