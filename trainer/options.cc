@@ -24,10 +24,8 @@ void check_gpu(const TrainOptions& options, tensor::Device device) {
     throw UsageError(option + "there are " + std::to_string(count) + " (" + tensor::cuda_status() +
                      "), numbered from 0");
   }
-  const std::pair<bool, const char*> only_on_the_cpu[] = {{options.reproducible.value_or(false), "--reproducible"},
-                                                          {options.shard_optimizer, "--shard-optimizer"}};
-  for (const auto& [given, name] : only_on_the_cpu) {
-    if (given) throw UsageError(option + name + " works on the CPU's memory; leave it out, or use --device cpu");
+  if (options.reproducible.value_or(false)) {
+    throw UsageError(option + "--reproducible works on the CPU's memory; leave it out, or use --device cpu");
   }
 }
 

@@ -22,7 +22,7 @@ tensor::Tensor place_for(const tensor::Variable& parameter, const BucketSlot& sl
   if (on_gpu(place.device()) || on_gpu(device)) {
     throw std::invalid_argument("DataParallel: a parameter of shape " + parameter.shape().to_string() + " is on " +
                                 tensor::name(device) + ", its bucket on " + tensor::name(place.device()) +
-                                "; on GPUs: all parameters of a rank on one, no exact sums, no sharded optimizer");
+                                "; on GPUs: all parameters of a rank on one, no exact sums");
   }
   return place.shared_with(device);
 }

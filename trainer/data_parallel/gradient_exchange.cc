@@ -29,8 +29,9 @@ class SumExchange : public GradientExchange {
 
   void begin(std::size_t bucket, Tensor& gradients) override {
     if (alone_) return;
-    if (!rounded_[bucket].defined()) return works_.all_reduce(bucket, as_buffer(gradients));
-    works_.all_reduce_rounded(bucket, as_buffer(gradients), as_buffer(rounded_[bucket]));
+    comm::Collective sum{.op = comm::OpKind::AllReduce, .output = as_buffer(gradients)};
+    if (rounded_[bucket].defined()) sum.rounded = as_buffer(rounded_[bucket]);
+    works_.begin(bucket, sum);
   }
   void finish(std::size_t bucket, Tensor& gradients) override {
     works_.wait(bucket);

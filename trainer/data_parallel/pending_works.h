@@ -15,17 +15,11 @@ class PendingWorks {
  public:
   PendingWorks(comm::ProcessGroup& group, std::size_t buckets) : group_(group), works_(buckets) {}
 
-  /// all_reduce in place. The last bucket's runs here and now: no computing is left to hide it behind, and handing it
-  /// to another thread would cost more than a small model's whole exchange.
-  void all_reduce(std::size_t bucket, const comm::Buffer& data) {
-    if (bucket + 1 == works_.size()) return group_.all_reduce(data);
-    works_[bucket] = group_.all_reduce_async(data);
-  }
-
-  /// The same with a result in memory of its own.
-  void all_reduce_rounded(std::size_t bucket, const comm::Buffer& sums, const comm::Buffer& rounded) {
-    if (bucket + 1 == works_.size()) return group_.all_reduce_rounded(sums, rounded);
-    works_[bucket] = group_.all_reduce_rounded_async(sums, rounded);
+  /// The last bucket's runs here and now: no computing is left to hide it behind, and handing it to another thread
+  /// would cost more than a small model's whole exchange.
+  void begin(std::size_t bucket, const comm::Collective& collective) {
+    if (bucket + 1 == works_.size()) return group_.run(collective);
+    add(bucket, group_.run_async(collective));
   }
 
   void add(std::size_t bucket, comm::Work work) { works_[bucket] = std::move(work); }

@@ -84,6 +84,21 @@ TEST_F(DeviceTraining, CommHooksGiveTheCpusCurve) {
   }
 }
 
+// Its checkpoints are resumed with sharding and without.
+TEST_F(DeviceTraining, AShardedOptimizerEndsWithTheBitsOfAWholeOne) {
+  TrainOptions options = small_run("mlp", "cuda:0");
+  options.epochs = 3;
+  options.optimizer = "adam";
+  options.buckets = {.first_bucket_bytes = 400, .bucket_cap_bytes = 20000};
+  const std::string whole = report_of(options, 2).parameter_sha256;
+  options.checkpoint_dir = folder_ / "checkpoints";
+  for (options.epochs = 1; options.epochs <= 3; ++options.epochs) {
+    options.resume = options.epochs > 1;
+    options.shard_optimizer = options.epochs < 3;
+    EXPECT_EQ(report_of(options, 2).parameter_sha256 == whole, options.epochs == 3) << options.epochs;
+  }
+}
+
 /// That steps are recorded at all is the next test's.
 TEST_F(DeviceTraining, RecordedStepsGiveTheSameBits) {
   for (const int ranks : {1, 2}) {

@@ -32,7 +32,8 @@ class HalfExchange : public GradientExchange {
     comm::RegisteredBuffer& memory = travelling_[bucket];
     if (memory.nbytes != count * sizeof(T)) memory = group_.allocate(count * sizeof(T));
     convert(memory.template as<T>().data(), gradients.data<float>(), gradients.numel());
-    works_.all_reduce(bucket, comm::buffer(memory.template as<T>().first(count)));
+    const comm::Buffer data = comm::buffer(memory.template as<T>().first(count));
+    works_.begin(bucket, {.op = comm::OpKind::AllReduce, .output = data});
   }
 
   void finish(std::size_t bucket, tensor::Tensor& gradients) override {

@@ -83,7 +83,7 @@ struct BucketMemory {
 class TopKExchange : public GradientExchange {
  public:
   TopKExchange(comm::ProcessGroup& group, const ExchangePlan& plan, double density)
-      : group_(group), works_(group, plan.buckets.size()), shapes_(plan.shapes) {
+      : works_(group, plan.buckets.size()), shapes_(plan.shapes) {
     for (const Bucket& bucket : plan.buckets) {
       BucketMemory memory;
       for (const BucketSlot& slot : bucket.slots) {
@@ -107,8 +107,7 @@ class TopKExchange : public GradientExchange {
     choose(memory);
     const auto sent = comm::const_buffer(std::span<const std::int32_t>(memory.sent));
     const auto received = comm::buffer(std::span(memory.received));
-    if (bucket + 1 == buckets_.size()) return group_.all_gather(sent, received);
-    works_.add(bucket, group_.all_gather_async(sent, received));
+    works_.begin(bucket, {.op = comm::OpKind::AllGather, .input = sent, .output = received});
   }
 
   void finish(std::size_t bucket, tensor::Tensor& gradients) override {
@@ -158,7 +157,6 @@ class TopKExchange : public GradientExchange {
     }
   }
 
-  comm::ProcessGroup& group_;
   PendingWorks works_;
   std::vector<tensor::Shape> shapes_;  // by parameter
   std::vector<BucketMemory> buckets_;

@@ -12,8 +12,7 @@ using tensor::Tensor;
 
 class ShardExchange : public GradientExchange {
  public:
-  ShardExchange(comm::ProcessGroup& group, const ExchangePlan& plan, bool exact)
-      : group_(group), works_(group, plan.buckets.size()) {
+  ShardExchange(comm::ProcessGroup& group, const ExchangePlan& plan, bool exact) : works_(group, plan.buckets.size()) {
     for (const Bucket& bucket : plan.buckets) {
       types_.push_back(exact ? type_of_sums(bucket) : bucket.dtype);
       rounded_.push_back(types_.back() != bucket.dtype ? Tensor::zeros({static_cast<std::int64_t>(bucket.count)})
@@ -31,8 +30,7 @@ class ShardExchange : public GradientExchange {
 
   void begin(std::size_t bucket, Tensor& gradients) override {
     Tensor mine = part_of(gradients, shards_[bucket]);
-    if (bucket + 1 == shards_.size()) return group_.reduce_scatter(as_buffer(gradients), as_buffer(mine));
-    works_.add(bucket, group_.reduce_scatter_async(as_buffer(gradients), as_buffer(mine)));
+    works_.begin(bucket, {.op = comm::OpKind::ReduceScatter, .input = as_buffer(gradients), .output = as_buffer(mine)});
   }
 
   void finish(std::size_t bucket, Tensor& gradients) override {
@@ -57,7 +55,6 @@ class ShardExchange : public GradientExchange {
     return whole.narrow(0, static_cast<std::int64_t>(shard.begin), static_cast<std::int64_t>(shard.size));
   }
 
-  comm::ProcessGroup& group_;
   PendingWorks works_;
   std::vector<tensor::DType> types_;  // of the buckets' memory
   std::size_t made_ = 0;              // buckets that have memory

@@ -37,9 +37,11 @@ struct ShardedOptimizer::BucketPart {
   Bucket bucket;
   Shard shard;
   Tensor memory;                 // all parameters of the bucket, and padding to the end of the last shard
-  Tensor mine;                   // this rank's shard of it
+  Tensor shared;                 // what the ranks gather: the same, or, for a GPU, a copy on the host
   std::vector<Variable> pieces;  // by piece of the shard
   std::unique_ptr<nn::Optimizer> optimizer;
+
+  bool is_copied() const { return memory.device() != shared.device(); }
 };
 
 ShardedOptimizer::ShardedOptimizer(std::vector<Variable> parameters, const std::vector<Bucket>& buckets,
@@ -61,8 +63,9 @@ ShardedOptimizer::ShardedOptimizer(std::vector<Variable> parameters, const std::
     part.shard = shard_of(bucket, group.rank(), group.world_size());
     const std::size_t count = part.shard.size * static_cast<std::size_t>(group.world_size());
     const auto memory = group.allocate(count * tensor::size_of(bucket.dtype));
-    part.memory = Tensor::over(memory.data(), memory.memory, {static_cast<std::int64_t>(count)}, bucket.dtype);
-    part.mine = part_of(part.memory, part.shard.begin, part.shard.size);
+    part.shared = Tensor::over(memory.data(), memory.memory, {static_cast<std::int64_t>(count)}, bucket.dtype);
+    const tensor::Device device = parameters_[bucket.slots.front().parameter].data().device();
+    part.memory = device.kind == tensor::Device::Kind::Cuda ? part.shared.to(device) : part.shared;
     for (const BucketSlot& slot : bucket.slots) {
       Tensor& data = parameters_[slot.parameter].data();
       const Tensor place =
@@ -92,7 +95,10 @@ void ShardedOptimizer::step() {
     parts_[b].optimizer->step();
     gather_parameters(b);
   }
-  for (std::size_t b = 0; b < parts_.size(); ++b) works_.wait(b);
+  for (std::size_t b = 0; b < parts_.size(); ++b) {
+    works_.wait(b);
+    if (parts_[b].is_copied()) parts_[b].memory.copy_from(parts_[b].shared);
+  }
   learning_rate_ = parts_.front().optimizer->learning_rate();
 }
 
@@ -101,7 +107,7 @@ void ShardedOptimizer::find_gradients(BucketPart& part) {
     const ShardPiece& piece = part.shard.pieces[i];
     Variable& parameter = parameters_[piece.parameter];
     if (parameter.has_grad()) {
-      const Tensor gradient = parameter.grad().shared_with({});  // the pieces are on the CPU's first device
+      const Tensor gradient = parameter.grad().shared_with(part.memory.device());  // that the pieces are on
       part.pieces[i].grad() = part_of(flattened(gradient), piece.begin, piece.count);
     } else {
       part.pieces[i].zero_grad();
@@ -117,12 +123,10 @@ void ShardedOptimizer::clip() {
 }
 
 void ShardedOptimizer::gather_parameters(std::size_t bucket) {
-  if (group_.world_size() == 1) return;
   BucketPart& part = parts_[bucket];
-  const comm::Buffer mine = as_buffer(part.mine);
-  const comm::Buffer whole = as_buffer(part.memory);
-  if (bucket + 1 == parts_.size()) return group_.all_gather(mine, whole);  // nothing to hide it behind
-  works_.add(bucket, group_.all_gather_async(mine, whole));
+  Tensor mine = part_of(part.shared, part.shard.begin, part.shard.size);
+  if (part.is_copied()) mine.copy_from(part_of(part.memory, part.shard.begin, part.shard.size));
+  works_.begin(bucket, {.op = comm::OpKind::AllGather, .input = as_buffer(mine), .output = as_buffer(part.shared)});
 }
 
 std::vector<std::pair<std::string, Tensor>> ShardedOptimizer::state() {

@@ -7,9 +7,9 @@
 // Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
 // https://arxiv.org/abs/1910.02054, stage 1.
 //
-// From its construction on the parameters live in memory that the ranks of a host can reach in place: their Variables
-// stay, their Tensors are others. Ownership: the group must outlive it. Thread-safety: none; the training thread runs
-// it.
+// From its construction on the parameters live in other memory, on a CPU in such as the ranks of a host can reach in
+// place: their Variables stay, their Tensors are others. Ownership: the group must outlive it. Thread-safety: none; the
+// training thread runs it.
 #pragma once
 
 #include <tutti/comm/process_group.h>
@@ -32,8 +32,8 @@ using OptimizerFactory = std::function<std::unique_ptr<nn::Optimizer>(std::vecto
 
 class ShardedOptimizer : public nn::Optimizer {
  public:
-  /// `parameters` float32 on the CPU, in registration order, and `buckets` as DataParallel plans them for the same
-  /// model and limits. `clip_norm`: the longest gradient, over all shards.
+  /// `parameters` float32, on the CPU or all on one GPU, in registration order, and `buckets` as DataParallel plans
+  /// them for the same model and limits. `clip_norm`: the longest gradient, over all shards.
   ShardedOptimizer(std::vector<tensor::Variable> parameters, const std::vector<Bucket>& buckets,
                    comm::ProcessGroup& group, const OptimizerFactory& make,
                    std::optional<double> clip_norm = std::nullopt);
