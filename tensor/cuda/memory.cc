@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -14,6 +15,10 @@ namespace {
 constexpr std::size_t kSmallest = 512;
 constexpr std::size_t kLarge = std::size_t{256} << 20;  // from here on in steps of kLargeStep: a fifth would be much
 constexpr std::size_t kLargeStep = std::size_t{32} << 20;
+
+// TUTTI_CUDA_CACHE=0 is for memory checkers: blocks are as long as was asked for, and none is used again.
+const char* const setting = std::getenv("TUTTI_CUDA_CACHE");
+const bool caches = setting == nullptr || *setting != '0';
 
 std::string mebibytes(std::size_t bytes) { return std::to_string((bytes + (1 << 19)) >> 20) + " MiB"; }
 
@@ -34,6 +39,7 @@ bool is_capturing(cudaStream_t stream) {
 }  // namespace
 
 std::size_t DeviceAllocator::block_size(std::size_t bytes) {
+  if (!caches) return std::max<std::size_t>(bytes, 1);
   if (bytes <= kSmallest) return kSmallest;
   if (bytes > kLarge) return (bytes + kLargeStep - 1) / kLargeStep * kLargeStep;
   const std::size_t step = std::max(kSmallest, std::bit_floor(bytes - 1) / 4);
@@ -43,7 +49,7 @@ std::size_t DeviceAllocator::block_size(std::size_t bytes) {
 void* DeviceAllocator::take(std::size_t size, cudaStream_t stream) {
   FreeBlocks& blocks = free_[stream];
   const auto found = blocks.lower_bound(size);
-  if (found == blocks.end() || found->first > size + size / 4) return nullptr;
+  if (!caches || found == blocks.end() || found->first > size + size / 4) return nullptr;
   void* const address = found->second;
   const std::size_t actual = found->first;
   blocks.erase(found);

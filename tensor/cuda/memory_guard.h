@@ -1,5 +1,6 @@
-// What the allocator tells a memory checker; on a real GPU nothing (memory_guard.cc). The emulated device of the tests
-// links its own twin, which lets the address sanitizer see device blocks as the program asked for them.
+// What the allocator tells a memory checker; on a real GPU nothing, but with TUTTI_CUDA_POISON=1 fresh memory is NaN
+// (memory_guard.cc). The emulated device of the tests links its own twin, which lets the address sanitizer see device
+// blocks as the program asked for them.
 #pragma once
 
 #include <cuda_runtime_api.h>

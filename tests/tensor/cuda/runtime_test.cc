@@ -77,6 +77,18 @@ TEST(CudaMemory, ABlockIsUsedAgain) {
   EXPECT_EQ(cuda::memory_use(kGpu).cached_bytes, 0u);
 }
 
+TEST(CudaMemoryDeathTest, AMemoryCheckerSeesEachBlockAsItWasAskedFor) {
+  ::setenv("TUTTI_CUDA_CACHE", "0", 1);
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // the setting is read at the start
+  const auto bytes = [] {
+    (void)Tensor::zeros({10}, DType::Float32, kGpu);
+    const Tensor two[] = {Tensor::zeros({10}, DType::Float32, kGpu), Tensor::zeros({3}, DType::UInt8, kGpu)};
+    return static_cast<int>(cuda::memory_use(kGpu).live_bytes + cuda::memory_use(kGpu).cached_bytes);
+  };
+  EXPECT_EXIT(std::_Exit(bytes()), testing::ExitedWithCode(83), "");
+  ::unsetenv("TUTTI_CUDA_CACHE");
+}
+
 TEST(CudaMemory, SizesAreRoundedUpByAFifthAtMost) {
   for (std::size_t bytes = 1; bytes < std::size_t{1} << 33; bytes += 1 + bytes / 7) {
     const std::size_t size = cuda::DeviceAllocator::block_size(bytes);

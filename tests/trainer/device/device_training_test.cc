@@ -279,13 +279,13 @@ TEST_F(DeviceTraining, Bf16GivesNearlyTheCurveOfFloat32) {
   EXPECT_NEAR(trained.reports[0].epochs[0].train_loss, loss, 2e-2 * loss);
 }
 
-double look(const tensor::Tensor& x) { return tensor::sum(tensor::Variable(x)).data().item(); }
+void look(const tensor::Tensor& x) { EXPECT_TRUE(std::isfinite(tensor::sum(tensor::Variable(x)).data().item())); }
 
 struct LookingNode final : tensor::Node {
   const char* name() const override { return "looking"; }
   void release() override {}
   void backward(tensor::Tensor grad, tensor::InputGradients& inputs) override {
-    EXPECT_TRUE(std::isfinite(look(grad)));
+    look(grad);
     inputs.pass(0, grad);
   }
 };
@@ -297,9 +297,7 @@ class Looking final : public nn::Module {
   explicit Looking(At at) : at_(at) {}
   tensor::Variable forward(const tensor::Variable& x) override {
     if (at_ == At::Gradient) return tensor::recorded(x.data(), std::make_shared<LookingNode>(), {&x});
-    if (at_ == At::Input) {
-      EXPECT_TRUE(std::isfinite(look(x.data())));
-    }
+    if (at_ == At::Input) look(x.data());
     return x;
   }
   std::string describe() const override { return "Looking()"; }
@@ -413,12 +411,17 @@ class DeviceProcesses : public testing::Test {
             .environment = {"TUTTI_EMULATOR_MEMORY=256", "TUTTI_DEVICE_COMM=staged"}};
   }
 
-  double train_loss_of(int count, const std::string& device) const {
-    test::Processes processes(ranks(count, device, 1));
-    for (int rank = 0; rank < count; ++rank) {
+  /// What they report; `err`: what the first one said.
+  nlohmann::json report_of(const test::ProcessesOptions& options, std::string* err = nullptr) const {
+    test::Processes processes(options);
+    for (int rank = 0; rank < options.count; ++rank) {
       EXPECT_EQ(processes.wait(rank), (test::ExitStatus{false, 0})) << processes.err(rank);
     }
-    return nlohmann::json::parse(read_whole_file(folder_ / "report.json"))["epochs"][0]["train_loss"];
+    if (err != nullptr) *err = processes.err(0);
+    return nlohmann::json::parse(read_whole_file(folder_ / "report.json"));
+  }
+  double train_loss_of(int count, const std::string& device) const {
+    return report_of(ranks(count, device, 1))["epochs"][0]["train_loss"];
   }
 
   TemporaryFolder folder_;
@@ -445,6 +448,20 @@ TEST_F(DeviceProcesses, AKilledRankIsNamedByTheOneThatWaitsForIt) {
   ASSERT_TRUE(end.has_value()) << "rank 0 hangs";
   EXPECT_EQ(*end, (test::ExitStatus{false, 1}));
   test::expect_parts(processes.err(0), {"lost rank 1"});
+}
+
+TEST_F(DeviceProcesses, ALostRankIsReplacedByAnElasticLauncherAndLeavesNoTrace) {
+  const auto whole = report_of(ranks(2, "cuda:0", 3))["parameter_sha256"];
+  for (const std::string chaos : {"kill:rank=1,step=4", "freeze:rank=0,step=4"}) {
+    test::ProcessesOptions job = ranks(1, "cuda:0", 3);
+    job.ranks = false;
+    job.command.push_back(chaos);
+    const std::vector<std::string> launcher{TUTTI_PROGRAM, "run", "-n", "2", "--elastic", "--max-restarts", "1", "--"};
+    job.command.insert(job.command.begin(), launcher.begin(), launcher.end());
+    std::string err;
+    EXPECT_EQ(report_of(job, &err)["parameter_sha256"], whole) << chaos;
+    test::expect_parts(err, {"1 rank starts again, 1 rank goes on"});
+  }
 }
 
 }  // namespace
