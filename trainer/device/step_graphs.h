@@ -3,8 +3,9 @@
 //
 // The first two steps of a shape run as they are (libraries choose their algorithms, memory is found); the third is
 // recorded, and from then on a step is a copy of the batch and one launch. Gradients lie at the same addresses each
-// time. Models with batch norm over all ranks, which meets them, are never recorded. Where recording fails, the log
-// says why, and the steps run as they are. Ownership: model and DataParallel must outlive it. Thread-safety: none.
+// time. They are exchanged when backward has ended: nothing hides the exchange. Models with batch norm over all ranks,
+// which meets them, are never recorded. Where recording fails, the log says why, and the steps run as they are.
+// Ownership: model and DataParallel must outlive it. Thread-safety: none.
 #pragma once
 
 #include <tutti/nn/batch_norm.h>
