@@ -137,9 +137,6 @@ struct KernelTable {
                               RunningStatistics& running);
   /// variance is the biased one.
   void (*batch_norm_statistics)(Tensor& mean, Tensor& variance, const Tensor& x);
-  /// Exact sums, on the CPU only (else null): sums float64 (4, C), of the deviations of x from `centre` (C) and of
-  /// their squares: the high parts of both, then the low parts.
-  void (*batch_norm_moments)(Tensor& sums, const Tensor& x, const Tensor& centre, std::int64_t image_rows) = nullptr;
   void (*batch_norm)(Tensor& y, const BatchNormPass& pass, const Tensor& residual);
   /// With dz = grad where relu let it pass: sum_dz (C) = sum of dz, sum_dzx (C) = sum of dz (x - mean). Where relu let
   /// it pass is read from y; for an undefined y, which is possible without a residual, it is computed again. A defined
@@ -179,6 +176,10 @@ struct KernelTable {
   /// Of the gradients, in double and in a fixed order. Waits for the device.
   double (*sum_of_squares)(Device device, std::span<const UpdatedParameter> parameters);
   void (*scale_gradients)(Device device, std::span<const UpdatedParameter> parameters, float factor);
+
+  /// Batch norm by exact sums, on the CPU only (else null): sums float64 (4, C), of the deviations of x from `centre`
+  /// (C) and of their squares: the high parts of both, then the low parts.
+  void (*batch_norm_moments)(Tensor& sums, const Tensor& x, const Tensor& centre, std::int64_t image_rows) = nullptr;
 };
 
 /// The kernels of a device. Throws as Tensor::empty does for a device that cannot compute.

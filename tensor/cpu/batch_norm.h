@@ -1,7 +1,7 @@
-// What the passes of batch norm share: the channels' numbers, and what relu let pass. Private to tensor/cpu.
+// What the passes of batch norm share: the channels' numbers and expressions. Private to tensor/cpu.
 #pragma once
 
-#include <tutti/tensor/ops.h>
+#include <tutti/tensor/kernel_list.h>
 
 namespace tutti::tensor::cpu {
 
@@ -14,27 +14,6 @@ struct Channels {
   explicit Channels(const BatchNormPass& pass)
       : mean(pass.mean.data<T>()), factor(pass.factor.data<T>()), bias(pass.bias.data<T>()) {}
 };
-
-/// Where the backward pass learns what relu let pass: nothing was stopped, y tells, or it is computed once more.
-enum class Mask { None, FromY, Again };
-
-inline Mask mask_of(const BatchNormPass& pass, const Tensor& y) {
-  if (!pass.relu) return Mask::None;
-  return y.defined() ? Mask::FromY : Mask::Again;
-}
-
-/// Calls body.operator()<mask>().
-template <typename F>
-void with_mask(Mask mask, F&& body) {
-  switch (mask) {
-    case Mask::None:
-      return body.template operator()<Mask::None>();
-    case Mask::FromY:
-      return body.template operator()<Mask::FromY>();
-    case Mask::Again:
-      return body.template operator()<Mask::Again>();
-  }
-}
 
 /// The expression of the forward pass, for it and for Mask::Again.
 template <typename T>

@@ -13,20 +13,6 @@
 namespace tutti::tensor::cpu {
 namespace {
 
-template <typename F>
-void with_type(DType dtype, F&& body) {
-  switch (dtype) {
-    case DType::Float32:
-      return body.template operator()<float>();
-    case DType::Float64:
-      return body.template operator()<double>();
-    case DType::Int64:
-      return body.template operator()<std::int64_t>();
-    case DType::UInt8:
-      return body.template operator()<std::uint8_t>();
-  }
-}
-
 // A floating value outside an integer type's range is undefined behaviour in C++; here it becomes the nearest value the
 // type has, and NaN becomes 0. Integers wrap, as in PyTorch.
 template <typename To, typename From>

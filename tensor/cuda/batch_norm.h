@@ -3,7 +3,7 @@
 
 #include <tutti/tensor/cuda/device.h>
 #include <tutti/tensor/cuda/launch.h>
-#include <tutti/tensor/ops.h>
+#include <tutti/tensor/kernel_list.h>
 
 namespace tutti::tensor::cuda {
 
@@ -17,27 +17,6 @@ struct Channels {
   explicit Channels(const BatchNormPass& pass)
       : mean(address<T>(pass.mean)), factor(address<T>(pass.factor)), bias(address<T>(pass.bias)) {}
 };
-
-/// Where the backward pass learns what relu let pass: nothing was stopped, y tells, or it is computed once more.
-enum class Mask { None, FromY, Again };
-
-inline Mask mask_of(const BatchNormPass& pass, const Tensor& y) {
-  if (!pass.relu) return Mask::None;
-  return y.defined() ? Mask::FromY : Mask::Again;
-}
-
-/// Calls body.operator()<mask>().
-template <typename F>
-void with_mask(Mask mask, F&& body) {
-  switch (mask) {
-    case Mask::None:
-      return body.template operator()<Mask::None>();
-    case Mask::FromY:
-      return body.template operator()<Mask::FromY>();
-    case Mask::Again:
-      return body.template operator()<Mask::Again>();
-  }
-}
 
 /// The expression of the forward pass, for it and for Mask::Again: contracted in both or the mask would flicker.
 __device__ inline float normalised(float centred, float factor, float bias) { return fmaf(centred, factor, bias); }

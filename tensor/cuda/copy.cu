@@ -98,20 +98,6 @@ void in_parts(Tensor& out, const Tensor& in, F&& body) {
   }
 }
 
-template <typename F>
-void with_type(DType dtype, F&& body) {
-  switch (dtype) {
-    case DType::Float32:
-      return body.template operator()<float>();
-    case DType::Float64:
-      return body.template operator()<double>();
-    case DType::Int64:
-      return body.template operator()<std::int64_t>();
-    case DType::UInt8:
-      return body.template operator()<std::uint8_t>();
-  }
-}
-
 }  // namespace
 
 void copy(Tensor& out, const Tensor& in) {

@@ -10,13 +10,10 @@
 
 #include <cuda_runtime.h>
 #include <tutti/tensor/cuda/runtime.h>
-#include <tutti/tensor/tensor.h>
+#include <tutti/tensor/kernel_list.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <stdexcept>
-#include <string>
-#include <type_traits>
 
 namespace tutti::tensor::cuda {
 
@@ -91,22 +88,6 @@ const T* address_or_null(const Tensor& tensor) {
 template <typename... Pointers>
 bool all_aligned(const Pointers*... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
-}
-
-/// Calls body.operator()<float or double>().
-template <typename F>
-void with_float_type(DType dtype, F&& body) {
-  switch (dtype) {
-    case DType::Float32:
-      return body.template operator()<float>();
-    case DType::Float64:
-      return body.template operator()<double>();
-    case DType::Int64:
-    case DType::UInt8:
-      break;
-  }
-  throw std::invalid_argument("arithmetic on a " + std::string(name(dtype)) +
-                              " tensor: only float32 and float64 compute; convert with to()");
 }
 
 }  // namespace tutti::tensor::cuda
