@@ -55,17 +55,17 @@ void* DeviceAllocator::take(std::size_t size, cudaStream_t stream) {
   blocks.erase(found);
   cached_bytes_ -= actual;
   live_bytes_ += actual;
-  live_[address] = {.size = actual, .stream = stream, .uses = {}};
+  live_[address] = {.size = actual, .stream = stream};
   return address;
 }
 
 void* DeviceAllocator::allocate(std::size_t bytes, cudaStream_t stream) {
   const std::size_t size = block_size(bytes);
   const std::scoped_lock lock(mutex_);
+  use_device(device_);
   if (!is_capturing(stream)) collect();
   void* address = take(size, stream);
   if (address == nullptr) {
-    use_device(device_);
     cudaError_t status = system_allocate(&address, size);
     if (status == cudaErrorMemoryAllocation) {
       (void)cudaGetLastError();
@@ -76,7 +76,7 @@ void* DeviceAllocator::allocate(std::size_t bytes, cudaStream_t stream) {
     check(status, "cudaMalloc", device_);
     ++system_allocations_;
     live_bytes_ += size;
-    live_[address] = {.size = size, .stream = stream, .uses = {}};
+    live_[address] = {.size = size, .stream = stream};
   }
   guard_taken(address, bytes, live_[address].size, stream);
   return address;
@@ -88,14 +88,16 @@ void DeviceAllocator::throw_out_of_memory(std::size_t bytes) {
   std::size_t total = 0;
   (void)cudaMemGetInfo(&free, &total);
   const std::string last = last_operations(device_);
-  throw std::runtime_error(
-      "out of memory: a tensor of " + std::to_string(bytes) + " bytes does not fit on " +
-      name(Device{Device::Kind::Cuda, device_}) + ": " + mebibytes(free) + " of " + mebibytes(total) + " are free, " +
-      mebibytes(live_bytes_) + " in use by tensors, " + mebibytes(cached_bytes_) + " cached and not to be given back" +
-      (last.empty() ? "" : " (" + last + ")") + "; use a smaller batch or model, or end other programs on the device");
+  throw std::runtime_error("out of memory: a tensor of " + std::to_string(bytes) + " bytes does not fit on " +
+                           name(Device{Device::Kind::Cuda, device_}) + ": " + mebibytes(free) + " of " +
+                           mebibytes(total) + " are free, " + mebibytes(live_bytes_) + " in use by tensors, " +
+                           mebibytes(cached_bytes_) + " cached and not to be given back" +
+                           (last.empty() ? "" : " (" + last + ")") +
+                           "; use a smaller batch or model, TUTTI_CUDA_GRAPHS=0, or end other programs on the device");
 }
 
 void DeviceAllocator::put(void* address, const Block& block) {
+  guard_given_back(address, block.size, block.stream);
   cached_bytes_ += block.size;
   free_[block.stream].emplace(block.size, address);
 }
@@ -104,21 +106,15 @@ void DeviceAllocator::deallocate(void* address, cudaStream_t stream) noexcept {
   const std::scoped_lock lock(mutex_);
   const auto found = live_.find(address);
   if (found == live_.end()) return;
-  Block block = std::move(found->second);
+  const Block block = found->second;
   live_.erase(found);
   live_bytes_ -= block.size;
   try {
     // While a graph is recorded there is no event to wait for; what is recorded on another stream than the block's
     // keeps it until trim() has waited for the device.
-    if (stream != block.stream && !is_capturing(stream) && !is_capturing(block.stream)) {
-      block.uses.emplace_back(device_).record(stream);
-    }
-    if (block.uses.empty()) {
-      guard_given_back(address, block.size, block.stream);
-      put(address, block);
-    } else {
-      waiting_.emplace_back(address, std::move(block));
-    }
+    if (stream == block.stream || is_capturing(stream) || is_capturing(block.stream)) return put(address, block);
+    waiting_.push_back({address, block, Event(device_)});
+    waiting_.back().passed.record(stream);
   } catch (...) {
     // The device is broken, as the next operation will say. The block is lost with it.
   }
@@ -126,25 +122,13 @@ void DeviceAllocator::deallocate(void* address, cudaStream_t stream) noexcept {
 
 void DeviceAllocator::collect() {
   for (auto at = waiting_.begin(); at != waiting_.end();) {
-    auto& [address, block] = *at;
-    if (!std::ranges::all_of(block.uses, &Event::passed)) {
+    if (!at->passed.passed()) {
       ++at;
       continue;
     }
-    guard_given_back(address, block.size, block.stream);
-    put(address, block);
+    put(at->address, at->block);
     at = waiting_.erase(at);
   }
-}
-
-void DeviceAllocator::record_use(const void* address, cudaStream_t stream) {
-  const std::scoped_lock lock(mutex_);
-  auto found = live_.upper_bound(const_cast<void*>(address));
-  if (found == live_.begin()) return;
-  --found;
-  const auto* const end = static_cast<const std::byte*>(found->first) + found->second.size;
-  if (address >= end || found->second.stream == stream) return;
-  found->second.uses.emplace_back(device_).record(stream);
 }
 
 void DeviceAllocator::hold(cudaStream_t stream) {

@@ -1,8 +1,7 @@
 // DeviceAllocator: memory of one GPU. A freed block goes back to the stream it was allocated for and is given out again
 // there at once: work on one stream runs in order, so the new owner's kernels come after the old one's.
 //
-// A block that is freed while the freeing thread works on another stream (or that record_use() was called for) waits
-// until that stream has passed. Sizes are
+// A block that is freed while the freeing thread works on another stream waits until that stream has passed. Sizes are
 // rounded up to four steps per doubling (at most a fifth is unused). Thread-safety: every function from any thread.
 #pragma once
 
@@ -27,9 +26,6 @@ class DeviceAllocator {
   void* allocate(std::size_t bytes, cudaStream_t stream);
   /// `stream`: where the caller works now.
   void deallocate(void* block, cudaStream_t stream) noexcept;
-  /// The block around `address` is used by work already in `stream`, too: it will not be given out again before that is
-  /// done.
-  void record_use(const void* address, cudaStream_t stream);
   /// From now until release(), freed blocks of `stream` go to nobody else: a graph that was recorded on it holds their
   /// addresses.
   void hold(cudaStream_t stream);
@@ -43,7 +39,11 @@ class DeviceAllocator {
   struct Block {
     std::size_t size = 0;
     cudaStream_t stream = nullptr;
-    std::vector<Event> uses;
+  };
+  struct Waiting {
+    void* address;
+    Block block;
+    Event passed;  // by the stream that may still read it
   };
   using FreeBlocks = std::multimap<std::size_t, void*>;
 
@@ -57,7 +57,7 @@ class DeviceAllocator {
   std::mutex mutex_;
   std::map<void*, Block> live_;
   std::map<cudaStream_t, FreeBlocks> free_;
-  std::list<std::pair<void*, Block>> waiting_;  // freed, but another stream may still read them
+  std::list<Waiting> waiting_;  // freed
   std::set<cudaStream_t> held_;
   std::size_t live_bytes_ = 0;
   std::size_t cached_bytes_ = 0;
@@ -66,8 +66,5 @@ class DeviceAllocator {
 
 /// Never destroyed: tensors in static objects may die late.
 DeviceAllocator& allocator(int device);
-
-/// A tensor that other streams than its own use must say so.
-void record_use(const Tensor& tensor, cudaStream_t stream);
 
 }  // namespace tutti::tensor::cuda

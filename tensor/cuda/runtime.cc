@@ -129,6 +129,7 @@ void Event::record(cudaStream_t stream) {
 }
 
 void Event::block(cudaStream_t stream) const {
+  use_device(device_);  // a thread's first call would make a context on cuda:0
   check(cudaStreamWaitEvent(stream, event_, 0), "cudaStreamWaitEvent", device_);
 }
 

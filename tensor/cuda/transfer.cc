@@ -13,22 +13,12 @@ namespace {
 
 bool on_gpu(Device device) { return device.kind == Device::Kind::Cuda; }
 
-bool is_page_locked(const void* address) {
-  cudaPointerAttributes attributes{};
-  if (cudaPointerGetAttributes(&attributes, address) != cudaSuccess) {
-    (void)cudaGetLastError();
-    return false;
-  }
-  return attributes.type == cudaMemoryTypeHost;
-}
-
 void to_gpu(void* to, int device, const void* from, std::size_t bytes, bool may_return_early) {
   use_device(device);
   const cudaStream_t stream = current_stream(device);
   note("copy to the device", device);
   launched(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream), "copy to the device", device, stream);
-  // Pageable memory was read before the call returned.
-  if (!may_return_early && is_page_locked(from)) wait("copy to the device", device);
+  if (!may_return_early) wait("copy to the device", device);
 }
 
 void to_host(void* to, const void* from, int device, std::size_t bytes) {
@@ -144,12 +134,6 @@ Tensor page_locked(const Shape& shape, DType dtype, Device device) {
   void* const block = cache.take(size);
   const std::shared_ptr<void> owner(block, [&cache, size](void* memory) { cache.give(memory, size); });
   return Tensor::over(block, owner, shape, dtype);
-}
-
-void record_use(const Tensor& tensor, cudaStream_t stream) {
-  if (tensor.defined() && on_gpu(tensor.device())) {
-    allocator(tensor.device().index).record_use(tensor.raw(), stream);
-  }
 }
 
 }  // namespace tutti::tensor::cuda

@@ -79,8 +79,9 @@ class DeviceExchange : public GradientExchange {
       const tensor::cuda::SideStream::Scope scope(stream_);
       stream_.follow(*task.complete);
       all_reduce_->sum(task.gradients);
-    } catch (...) {
+    } catch (const std::exception& error) {
       result.error = std::current_exception();
+      group_->abort(error.what());  // or the others' next bucket would meet another one of this rank's
     }
     const std::scoped_lock lock(mutex_);
     states_[task.bucket] = result;

@@ -53,6 +53,7 @@ std::optional<tensor::Tensor> StepGraphs::run(const Batch& batch, double share) 
       found = recorded_.emplace(key, record(batch, share)).first;
     } catch (const std::runtime_error& error) {
       possible_ = false;
+      recorded_.clear();
       parallel_.model().zero_grad();  // some were noted as there
       comm::log(comm::LogLevel::Warn,
                 std::string("training steps are not recorded, but run one by one: ") + error.what());

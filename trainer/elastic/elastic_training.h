@@ -45,7 +45,7 @@ class GenerationOver : public std::runtime_error {
   GenerationOver() : std::runtime_error("the ranks leave this group to form the next one") {}
 };
 
-/// Throws UsageError for options whose state dies with a rank or lies on a GPU.
+/// Throws UsageError for options whose state dies with a rank.
 void check_elastic_options(const TrainOptions& options);
 
 struct ElasticTraining {

@@ -17,7 +17,8 @@ void clear_fault(int device);
 /// How many kernels were launched since the process began.
 std::uint64_t launches();
 
-/// Of each device whether a thread has chosen it since the last call: cudaSetDevice makes a context there.
+/// Of each device whether a thread has chosen it, or worked with it as its current one, since the last call: that makes
+/// a context there.
 std::vector<bool> take_contexts();
 
 }  // namespace cuda_emulator

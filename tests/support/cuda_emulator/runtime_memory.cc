@@ -73,19 +73,6 @@ cudaError_t cudaHostGetDevicePointer(void** on_device, void* on_host, unsigned) 
   return result(world().is_page_locked(on_host) ? cudaSuccess : cudaErrorInvalidValue);
 }
 
-cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
-  const Guard guard(world().lock);
-  const int device = world().device_of(pointer);
-  auto* const address = const_cast<void*>(pointer);
-  *attributes = {.type = cudaMemoryTypeUnregistered, .device = -2, .devicePointer = nullptr, .hostPointer = nullptr};
-  if (device >= 0) {
-    *attributes = {.type = cudaMemoryTypeDevice, .device = device, .devicePointer = address, .hostPointer = nullptr};
-  } else if (world().is_page_locked(pointer)) {
-    *attributes = {.type = cudaMemoryTypeHost, .device = 0, .devicePointer = address, .hostPointer = address};
-  }
-  return cudaSuccess;
-}
-
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   const Guard guard(world().lock);
   Queue& queue = world().queue_of(stream);
@@ -98,20 +85,11 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
     return result(cudaErrorInvalidValue);
   }
   if (bytes == 0) return cudaSuccess;
-  if (!from_device && !world().is_page_locked(from)) {
-    // Pageable memory is read before the call returns.
-    if (queue.capture != nullptr) return result(cudaErrorStreamCaptureUnsupported);
-    const auto* begin = static_cast<const std::byte*>(from);
-    world().enqueue(queue, [to, staged = std::vector<std::byte>(begin, begin + bytes)] {
-      std::memcpy(to, staged.data(), staged.size());
-    });
-  } else {
-    world().enqueue(queue, [to, from, bytes] { std::memmove(to, from, bytes); });
-  }
-  if (!to_device && !world().is_page_locked(to)) {
-    if (queue.capture != nullptr) return result(cudaErrorStreamCaptureUnsupported);
-    world().run_until(queue, queue.enqueued);
-  }
+  const bool pageable = (!from_device && !world().is_page_locked(from)) || (!to_device && !world().is_page_locked(to));
+  if (pageable && queue.capture != nullptr) return result(cudaErrorStreamCaptureUnsupported);
+  // Pageable memory, too, is read in the stream's order: CUDA promises no more.
+  world().enqueue(queue, [to, from, bytes] { std::memmove(to, from, bytes); });
+  if (pageable && from_device) world().run_until(queue, queue.enqueued);
   return result(world().state_of(queue.device));
 }
 

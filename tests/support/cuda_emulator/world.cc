@@ -53,6 +53,7 @@ Queue& World::queue_of(cudaStream_t stream) {
 }
 
 void World::enqueue(Queue& queue, Work work) {
+  devices[static_cast<std::size_t>(current_device())]->chosen = true;
   if (queue.capture != nullptr) {
     queue.capture->work.push_back(std::move(work));
     return;

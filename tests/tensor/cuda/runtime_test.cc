@@ -103,13 +103,13 @@ TEST(CudaMemory, ABlockWaitsForTheOtherStreamThatReadsIt) {
   cuda::Stream side(0);
   Tensor result = Tensor::empty({5000}, DType::Float32, kGpu);
   {
-    const Tensor x = Tensor::full({5000}, 3, DType::Float32, kGpu);
+    Tensor x = Tensor::full({5000}, 3, DType::Float32, kGpu);
     cuda::Event made(0);
     made.record(cuda::current_stream(0));
     made.block(side.get());
     const cuda::StreamScope scope(0, side.get());
     result.copy_from(x);
-    cuda::record_use(x, side.get());
+    x = {};
   }
   const Tensor next = Tensor::full({5000}, 9, DType::Float32, kGpu);  // must not get x's memory yet
   EXPECT_EQ(next.to(Device{}).data<float>()[0], 9);
@@ -120,7 +120,11 @@ TEST(CudaMemory, ABlockWaitsForTheOtherStreamThatReadsIt) {
 TEST(CudaMemory, ARecordingAsksAfterNoBlockInUse) {
   Tensor result = Tensor::zeros({10}, DType::Float32, kGpu);
   cuda::Stream side(0);
-  cuda::record_use(Tensor::full({5000}, 3, DType::Float32, kGpu), side.get());  // and given back
+  Tensor given_back = Tensor::full({5000}, 3, DType::Float32, kGpu);
+  {
+    const cuda::StreamScope scope(0, side.get());
+    given_back = {};
+  }
   cuda::Graph graph(kGpu, [&] { result.copy_from(Tensor::full({10}, 2, DType::Float32, kGpu)); });
   graph.launch();
   EXPECT_EQ(values(result.to(Device{})), std::vector<double>(10, 2));
@@ -140,8 +144,12 @@ TEST(CudaMemory, PageLockedMemoryIsCopiedInTheBackground) {
 #if defined(TUTTI_EMULATED_GPU)
 // A context takes some 500 MB of a card: eight ranks that each made one on cuda:0 would take 4 GB there.
 TEST(CudaRuntime, WorkOnOneDeviceMakesNoContextOnAnother) {
-  std::thread([] {
+  const cuda::Stream side(kOther.index);
+  cuda::Event made(kOther.index);
+  made.record(cuda::current_stream(kOther.index));
+  std::thread([&] {
     (void)cuda_emulator::take_contexts();
+    made.block(side.get());
     EXPECT_EQ((Tensor::full({2}, 1, DType::Float32, kOther).to(Device{}).data<float>()[1]), 1);
     EXPECT_EQ(cuda_emulator::take_contexts(), (std::vector<bool>{false, true}));
   }).join();

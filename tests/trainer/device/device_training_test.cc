@@ -398,6 +398,30 @@ TEST_F(DeviceTraining, ManyBucketsGiveTheSumOverRanks) {
   });
 }
 
+TEST_F(DeviceTraining, ARanksErrorInOneBucketIsNoMismatchInTheNext) {
+  if (tensor::cuda_device_count() < 2) GTEST_SKIP() << "one card each";
+  ::setenv("TUTTI_DEVICE_COMM", "staged", 1);
+  std::string first_cause;
+  test::run_ranks_to_failure(2, [&](comm::ProcessGroup& group) {
+    tensor::Mt19937 random(3);
+    const tensor::Device own{tensor::Device::Kind::Cuda, group.rank()};
+    const auto model = std::make_shared<nn::Sequential>(std::vector<std::shared_ptr<nn::Module>>{
+        std::make_shared<nn::Linear>(6, 8, random), std::make_shared<nn::Linear>(8, 3, random)});
+    model->to(own);
+    DataParallel parallel(model, group, {.buckets = {.first_bucket_bytes = 1, .bucket_cap_bytes = 1}});
+    const tensor::Variable x(tensor::Tensor::full({4, 6}, 1, tensor::DType::Float32, own));
+    const auto y = tensor::Tensor::full({4}, group.rank() == 1 ? 77 : 1, tensor::DType::Int64, own);
+    const std::string error = error_of([&] {
+      parallel.backward(tensor::cross_entropy(parallel.forward(x), y, tensor::Reduction::Sum, 0), 1);
+      parallel.finish();
+    });
+    if (group.rank() == 0) first_cause = error;
+    throw std::runtime_error(error);
+  });
+  ::unsetenv("TUTTI_DEVICE_COMM");
+  test::expect_parts(first_cause, {"first cause: rank 1/2", "target 77 in row 0 is outside [0, 3)"});
+}
+
 // Ranks that are processes of their own and share a card.
 
 class DeviceProcesses : public testing::Test {

@@ -35,12 +35,6 @@ enum cudaMemcpyKind {
   cudaMemcpyDeviceToDevice = 3,
 };
 
-enum cudaMemoryType {
-  cudaMemoryTypeUnregistered = 0,
-  cudaMemoryTypeHost = 1,
-  cudaMemoryTypeDevice = 2,
-};
-
 enum cudaStreamCaptureMode {
   cudaStreamCaptureModeGlobal = 0,
   cudaStreamCaptureModeThreadLocal = 1,
@@ -77,13 +71,6 @@ enum cudaDeviceAttr {
   cudaDevAttrMultiProcessorCount = 16,
 };
 
-struct cudaPointerAttributes {
-  cudaMemoryType type;
-  int device;
-  void* devicePointer;
-  void* hostPointer;
-};
-
 struct cudaLaunchConfig_t {
   dim3 gridDim;
   dim3 blockDim;
@@ -110,7 +97,6 @@ cudaError_t cudaFreeHost(void* block);
 cudaError_t cudaHostRegister(void* block, std::size_t bytes, unsigned flags);
 cudaError_t cudaHostUnregister(void* block);
 cudaError_t cudaHostGetDevicePointer(void** on_device, void* on_host, unsigned flags);
-cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer);
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, std::size_t bytes,
