@@ -99,7 +99,15 @@ ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport
                        }}) {
   if (Neighbours* neighbours = transport_->shared_memory()) shared_.emplace(*neighbours, *transport_, monitor_, heap_);
   if (!is_sub_group_) chaos_ = Chaos(or_environment({}, "TUTTI_CHAOS"));
-  if (writes_trace_ && rank() == 0) check_trace_file(options_.trace_file);
+  if (rank() == 0) chaos_.warn_of_absent_ranks(world_size());
+  if (writes_trace_ && rank() == 0) {
+    try {
+      check_trace_file(options_.trace_file);
+    } catch (const Error& error) {
+      monitor_.report(monitor_.prefix() + error.what());  // the others wait for this rank
+      throw;
+    }
+  }
   if (rank() == 0 && world_size() > 1 && !is_sub_group_) {
     publish_tuning(*store_, key_, place(), Deadline::after(options_.timeout), shared_processors(*transport_));
   }

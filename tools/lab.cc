@@ -1,5 +1,6 @@
 // `tutti lab`: the exercises. list, start, check, show.
 
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/base/terminal.h>
 #include <tutti/tools/commands.h>
 #include <tutti/tools/labs/catalogue.h>
@@ -42,7 +43,7 @@ int list_labs() {
 int start_lab(const LabOptions& options) {
   const labs::Lab lab = labs::find_lab(options.lab);
   for (const fs::path& file : labs::start(lab, options.new_folder())) std::printf("wrote %s\n", file.c_str());
-  const std::string folder = options.folder.empty() ? "" : " " + options.folder;
+  const std::string folder = options.folder.empty() ? "" : " " + comm::shell_quoted(options.folder);
   std::printf("\nRead %s, then fill in the skeleton. Whenever you like:\n\n    tutti lab check %s%s\n",
               (options.new_folder() / "text.md").c_str(), lab.name.c_str(), folder.c_str());
   return 0;

@@ -5,6 +5,7 @@
 #include <tutti/comm/base/terminal.h>
 #include <tutti/tools/commands.h>
 #include <tutti/tools/help.h>
+#include <tutti/tools/run/spawn.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -157,6 +158,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  tutti::tools::ensure_standard_descriptors();
   name_after_rank();
   const PrintableOutput out(std::cout), err(std::cerr);
   return flush_output(run(argc, argv));

@@ -144,6 +144,7 @@ Question question_of(const PlanOptions& options) {
   }
   for (const std::string& text : options.stragglers) parse_straggler(text, options.world, question.network.slowdown);
   question.simulate = options.simulate;
+  require(options.simulate || options.stragglers.empty(), "--straggler needs --simulate");
   return question;
 }
 
@@ -263,8 +264,7 @@ void add_plan_command(CLI::App& app, int& status) {
   CLI::App* plan = app.add_subcommand("plan", "Say what a collective takes, by each algorithm that does it");
   plan->add_option("--op", options->op,
                    "all_reduce, broadcast, reduce, all_gather, reduce_scatter, gather, scatter, all_to_all, gather_v, "
-                   "scatter_v, "
-                   "all_gather_v or barrier")
+                   "scatter_v, all_gather_v, reduce_scatter_v or barrier")
       ->required();
   plan->add_option("--world", options->world, "number of ranks")->required();
   plan->add_option("--bytes", options->bytes,

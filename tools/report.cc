@@ -23,8 +23,9 @@ int report(const ReportArguments& arguments) {
   trainer::RunData run = trainer::read_run(arguments.run_dir);
   trainer::add_trace(run, arguments.trace);
   trainer::replace_file(output, trainer::report_page(run));
-  for (const std::string& remark : run.remarks) std::cout << "note: " << remark << "\n";
-  std::cout << "written to " << output.string() << std::endl;
+  std::ostream& words = output == "-" ? std::cerr : std::cout;
+  for (const std::string& remark : run.remarks) words << "note: " << remark << "\n";
+  words << "written to " << output.string() << std::endl;
   return 0;
 }
 

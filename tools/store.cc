@@ -83,8 +83,11 @@ void add_store_command(CLI::App& app, int& status) {
   command->add_option("--bind", arguments->bind, "Address to listen on; :: means all")->capture_default_str();
   command->add_option("--port", arguments->port, "Port; 0: a free one")->capture_default_str();
   command->add_option("--job-id", arguments->job_id, "Ranks of this job only [TUTTI_JOB_ID, else \"default\"]");
-  command->add_option("--world-size", arguments->world_size, "Ranks of worlds of this size only [any]");
-  command->add_flag("--torch", arguments->torch, "Serve PyTorch's TCPStore clients instead; has no secret");
+  command->add_option("--world-size", arguments->world_size, "Ranks of worlds of this size only [any]")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--torch", arguments->torch, "Serve PyTorch's TCPStore clients instead; has no secret")
+      ->excludes("--job-id")
+      ->excludes("--world-size");
   command->callback([arguments, &status] { status = status_of("tutti store", [&] { return serve(*arguments); }); });
 }
 

@@ -36,8 +36,6 @@ OptionTexts run_options_beside(const fs::path& folder) {
   return fs::exists(file) ? read_option_texts(file) : OptionTexts{};
 }
 
-fs::path still_there(const std::string& path) { return fs::exists(path) ? fs::path(path) : fs::path(); }
-
 TaskData load_data(const EvaluationRequest& request, TrainOptions& options, const std::string& trained_on,
                    const fs::path& folder) {
   options.data = request.data;
@@ -45,9 +43,9 @@ TaskData load_data(const EvaluationRequest& request, TrainOptions& options, cons
   if (options.data.empty()) {
     if (trained_on.starts_with("generated ")) return generated_task_data(options);
     const OptionTexts run = run_options_beside(folder);
-    options.data = still_there(text_in(run, "data folder"));
-    const std::string list = text_in(run, "test-list");
-    if (options.test_list.empty()) options.test_list = list == kAllFiles ? fs::path(list) : still_there(list);
+    const fs::path data = text_in(run, "data folder");
+    if (fs::exists(data)) options.data = data;
+    if (options.test_list.empty()) options.test_list = text_in(run, "test-list");
     options.skip_bad_images = text_in(run, "skip-bad-images") == "yes";
   }
   return load_task_data(options);

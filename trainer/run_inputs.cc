@@ -31,27 +31,24 @@ SamplerOptions sampling_of(const TrainOptions& options, std::int64_t samples, st
   return sampling;
 }
 
-/// Whether a model sees a single sample at once where `samples` are taken in parts of `part`; 0: in one.
-bool has_single(std::int64_t samples, std::int64_t part) {
-  return part == 0 ? samples == 1 : part == 1 || samples % part == 1;
-}
-
-/// The same of all ranks' batches of a step's `samples`, and the incomplete ones at an epoch's end.
+/// Whether a model sees a single sample at once in a micro-batch of some rank, where a step takes `samples` of all
+/// ranks and an epoch's last one what is left; or in a whole step, where batch norm joins the ranks.
 bool any_single(const TrainOptions& options, const DistributedSampler& sampler, int ranks, std::int64_t samples) {
-  bool found = false;
+  if (options.sync_batch_norm || options.reproducible.value_or(false))
+    return samples == 1 || sampler.total() % samples == 1;
+  const std::int64_t part = options.micro_batch_size;
   for (int rank = 0; rank < ranks; ++rank) {
     const std::int64_t batch = std::max<std::int64_t>(1, dealt(samples, rank, ranks));
     for (const std::int64_t count : {batch, sampler.size_of(rank) % batch})
-      found = found || has_single(count, options.micro_batch_size);
+      if (part == 0 ? count == 1 : part == 1 || count % part == 1) return true;
   }
-  return found;
+  return false;
 }
 
 /// Batch norm has no statistics of one value: where a model comes down to single pixels it fails at a batch of one
 /// sample, which may be an epoch's last. A model of its own finds out whether it does.
 void check_single_samples(const TrainOptions& options, const RunInputs& inputs, int ranks) {
-  const bool joined = options.sync_batch_norm || options.reproducible.value_or(false);
-  if (joined || !any_single(options, *inputs.sampler, ranks, inputs.global_batch)) return;
+  if (!any_single(options, *inputs.sampler, ranks, inputs.global_batch)) return;
   const auto model = make_task_model(options, inputs.data->train);
   if (model->named_buffers().empty()) return;
   const tensor::Shape& images = inputs.data->train.images.shape();

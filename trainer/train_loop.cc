@@ -88,6 +88,7 @@ Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, co
                       .world_size = group.world_size(),
                       .options = recorded_options(options, inputs_.agreed, group.world_size(), threads)});
   report_.global_batch = inputs_.global_batch;
+  if (group.rank() == 0) chaos_.warn_of_absent_ranks(group.world_size());
 }
 
 void Run::set_up(const TrainOutput& output) {

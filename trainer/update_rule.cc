@@ -49,8 +49,9 @@ void check_update_rule(const TrainOptions& options) {
   if (options.label_smoothing > 0 && objective_of(options.model) != Objective::Classify) {
     throw UsageError("--label-smoothing is for models that classify; " + options.model + " has no labels");
   }
-  if (options.schedule_every > 0 && options.schedule != "step") {
-    throw UsageError("--schedule-every belongs to --schedule step; this is " + options.schedule);
+  const bool steps = options.schedule_every > 0 || options.schedule_factor != TrainOptions{}.schedule_factor;
+  if (steps && options.schedule != "step") {
+    throw UsageError("--schedule-every and --schedule-factor belong to --schedule step; this is " + options.schedule);
   }
   if (options.warm_up_epochs > 0 && options.schedule == "one-cycle") {
     throw UsageError("--warm-up does not go with --schedule one-cycle, which climbs by itself");

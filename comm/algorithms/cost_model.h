@@ -37,7 +37,7 @@ struct NetworkModel {
 
 /// About how many seconds pass until the last rank is done, or nothing if there is no such algorithm for this operation
 /// (messages have none). In worlds of a power of two, of chunks of one length and messages of one segment, this is what
-/// the simulator finds for most algorithms; else it is within a factor of 3 of that.
+/// the simulator finds for most algorithms; else it is within a factor of 3 of that, but for segments of a few bytes.
 std::optional<double> predicted_seconds(const Problem& problem, std::size_t element_bytes, std::string_view algorithm,
                                         const NetworkModel& network);
 

@@ -94,6 +94,12 @@ void Chaos::begin_step(int rank, std::int64_t step) {
   step_began_ = hands_.now();
 }
 
+void Chaos::warn_of_absent_ranks(int world_size) const {
+  for (const Event& event : events_)
+    if (event.settings.at("rank") >= world_size)
+      log(LogLevel::Warn, "chaos: ", event.text, " strikes no rank: there are 0 to ", world_size - 1);
+}
+
 void Chaos::strike(Event& event, std::int64_t number) {
   const auto step = static_cast<double>(number);
   const auto at = event.settings.find("step");

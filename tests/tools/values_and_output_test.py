@@ -4,6 +4,9 @@ import hashlib
 import json
 import os
 import re
+import resource
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -138,8 +141,57 @@ def check_untrusted_text(folder):
         expect(shown in text and not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", text), f"{what}: {ascii(text[:600])}")
 
 
+def check_closed_output(folder):
+    """Started with standard output closed: nothing that is printed lands in a file that is opened later."""
+    for words in ("train mnist --epochs 1 --run-dir closed", "bench all_reduce --max-bytes 64", "run -- echo x"):
+        result = tutti(*words.split(), preexec_fn=lambda: os.close(1), cwd=folder)
+        expect(result.returncode == 1 and "standard output" in result.stderr,
+               f"{words} without output: {result.returncode}, {result.stderr[-200:]}")
+    for parent, _, files in os.walk(os.path.join(folder, "closed")):
+        for name in files:
+            with open(os.path.join(parent, name), "rb") as file:
+                expect(b"training mlp" not in file.read() or name == "log.txt", f"{name} has what was printed")
+
+
+def check_log_files(folder):
+    """Those of a folder made for them are named; what they have lost is an error."""
+    result = tutti("run", "-n", "2", "-r", "3", "--", "echo", "x", cwd=folder)
+    made = re.search(r"log files are in (\S+)", result.stderr)
+    expect(made and os.path.isdir(made[1]), f"run -r 3: {result.stderr}")
+    if made:
+        shutil.rmtree(made[1])
+    def no_files_grow():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    result = tutti("run", "--log-dir", "logs", "--", "echo", "x", cwd=folder, preexec_fn=no_files_grow)
+    expect(result.returncode == 1 and "File too large" in result.stderr, f"a full log file: {result.returncode}, {result.stderr}")
+
+
+def check_what_means_nothing(folder):
+    """An option without an effect is refused, or said."""
+    for status, words, text in (
+            (2, "store --world-size 0", "--world-size"),
+            (2, "store --torch --job-id x", "--job-id"),
+            (2, "plan --op barrier --world 4 --straggler 1:2", "--straggler needs --simulate"),
+            (2, "train mnist --epochs 1 --schedule-factor 0.5", "--schedule-factor belong to --schedule step"),
+            (0, "train mnist --epochs 1 -n 2 --chaos kill:rank=2,step=1", "strikes no rank: there are 0 to 1")):
+        result = tutti(*words.split(), cwd=folder)
+        expect(result.returncode == status and text in result.stderr, f"{words}: {result.returncode}, {result.stderr[-300:]}")
+
+
+def check_same_cause(folder):
+    """A trace file that rank 0 cannot write is what every rank says."""
+    result = tutti("bench", "barrier", "-n", "2", "--trace", "/nonexistent/x", cwd=folder)
+    expect(result.returncode == 1 and "lost rank" not in result.stderr, f"bench --trace: {result.stderr}")
+
+
 with tempfile.TemporaryDirectory() as folder:
     check_values()
+    check_closed_output(folder)
+    check_log_files(folder)
+    check_what_means_nothing(folder)
+    check_same_cause(folder)
     check_full_output(folder)
     check_reader_that_goes(folder)
     check_launcher_keeps_its_ranks(folder)

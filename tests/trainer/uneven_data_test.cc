@@ -79,8 +79,12 @@ TEST(BatchNorm, ABatchOfOneSampleIsSaidBeforeTheFirstStep) {
   TrainOptions options = small_mercer(folder / "scenes", "resnet18");
   options.image_size = 32;  // comes down to single pixels
   options.batch_size = 83;
-  const std::string error = error_of([&] { train_on(1, options); });
-  test::expect_parts(error, {"resnet18's batch norm can take no statistics: --batch-size 84, 85, "});
+  for (const int joins : {2, 1, 0}) {
+    options.sync_batch_norm = joins == 1;
+    options.reproducible = joins == 2;
+    const std::string error = error_of([&] { train_on(1, options); });
+    test::expect_parts(error, {"resnet18's batch norm can take no statistics: --batch-size 84, 85, "});
+  }
   options.drop_last = true;
   EXPECT_EQ(error_of([&] { train_on(1, options); }), "");
 }

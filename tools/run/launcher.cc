@@ -158,7 +158,6 @@ int launch(const LaunchOptions& options) {
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
     return 2;
   }
-  ensure_standard_descriptors();
   LaunchContext context(options, group_limit(options));
   int status = 1;
   try {

@@ -78,13 +78,16 @@ class Console {
   void handle(const pollfd& entry);
   bool has_bytes() { return out().has_bytes() || err().has_bytes(); }
   /// errno of what could not be written, which has been said on the other of the two; 0: all was written so far.
-  int error() const { return out_.error() != 0 ? out_.error() : err_.error(); }
+  int error() const { return out_.error() != 0 ? out_.error() : err_.error() != 0 ? err_.error() : log_error_; }
+  /// A log file has lost something.
+  void note_log_error(int error) { log_error_ = error; }
 
  private:
   void write(Sink& sink, Sink& other, const char* name);
 
   Sink out_, err_;
   bool same_;
+  int log_error_ = 0;
 };
 
 }  // namespace tutti::tools

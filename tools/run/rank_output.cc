@@ -178,6 +178,7 @@ void RankOutput::log(StreamState& stream, std::string_view bytes) {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {
       const std::string reason = comm::errno_text(errno);
+      printer_.note_log_error(errno);
       printer_.pass(Stream::Err, "tutti: stopped writing " + stream.log_file + ": " + reason + "\n");
       stream.log_fd.close();
       return;

@@ -35,6 +35,8 @@ class LinePrinter {
   /// Bytes as they are.
   void pass(Stream stream, std::string_view bytes) { sink(stream).push(bytes); }
 
+  void note_log_error(int error) { console_.note_log_error(error); }
+
   void flush();  // erases the live line
 
   /// False if a rank of this host has told this cause of a failure before.

@@ -176,7 +176,10 @@ void apply_local_options(const LocalArguments& arguments, LaunchOptions& launch)
                                   std::to_string(launch.nproc - 1));
     }
   }
-  if (launch.log_dir.empty() && (local.redirects != 0 || local.tees != 0)) launch.log_dir = new_log_folder();
+  if (launch.log_dir.empty() && (local.redirects != 0 || local.tees != 0)) {
+    launch.log_dir = new_log_folder();
+    std::cerr << "tutti run: log files are in " << launch.log_dir << "\n";
+  }
 }
 
 std::vector<std::string> program_command(const LocalArguments& arguments, std::vector<std::string> words) {

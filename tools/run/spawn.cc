@@ -102,7 +102,7 @@ std::vector<int> inherited_descriptors() {
 void ensure_standard_descriptors() {
   for (int fd = 0; fd <= 2; ++fd) {
     if (::fcntl(fd, F_GETFD) >= 0) continue;
-    const int opened = ::open("/dev/null", O_RDWR);  // the lowest free number, which is fd
+    const int opened = ::open("/dev/null", O_RDONLY);  // the lowest free number, which is fd; what is printed fails
     if (opened >= 0 && opened != fd) ::close(opened);
   }
 }

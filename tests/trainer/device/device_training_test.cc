@@ -127,37 +127,43 @@ double plain_step(DataParallel& parallel, const Batch& batch) {
   return loss.data().item();
 }
 
+/// Five steps of batch norm, `layer`, dropout and a linear layer, which are those of the same without graphs; whether
+/// each ran as a graph.
+std::vector<bool> recorded_steps(comm::ProcessGroup& group, const std::shared_ptr<nn::Module>& layer) {
+  const auto make_model = [&] {
+    tensor::Mt19937 random(3);
+    auto model = std::make_shared<nn::Sequential>(std::vector<std::shared_ptr<nn::Module>>{
+        std::make_shared<nn::BatchNorm2d>(2), layer, std::make_shared<nn::Flatten>(),
+        std::make_shared<nn::Dropout>(0.5, 1), std::make_shared<nn::Linear>(6, 3, random)});
+    model->to(kGpu);
+    return model;
+  };
+  const auto model = make_model(), plain = make_model();
+  DataParallel parallel(model, group), as_it_is(plain, group);
+  StepGraphs graphs(parallel, Objective::Classify, 0);
+  Batch batch;
+  batch.count = 4;
+  batch.y = tensor::Tensor::zeros({4}, tensor::DType::Int64).to(kGpu);
+  std::vector<bool> ran;
+  for (int step = 0; step < 5; ++step) {
+    SCOPED_TRACE(step);
+    batch.keys = numbered<std::int64_t>({4}, [&](std::int64_t row) { return step + row * 1000; });
+    if (step % 2 == 0) batch.keys = batch.keys.to(kGpu);  // as DeviceFeed gives them
+    model->zero_grad(), plain->zero_grad();
+    batch.x = numbered({4, 1, 3, 2}, [&](std::int64_t i) { return std::sin(group.rank() + step * 24 + i); }).to(kGpu);
+    const auto loss = graphs.run(batch, 1);
+    ran.push_back(loss.has_value());
+    EXPECT_EQ(loss ? loss->item() : plain_step(parallel, batch), plain_step(as_it_is, batch));
+    parallel.finish(), as_it_is.finish();
+    EXPECT_EQ(gradients_and_buffers(*model), gradients_and_buffers(*plain));
+  }
+  return ran;
+}
+
 TEST_F(DeviceTraining, StepsOfAShapeThatComesAgainAreRecorded) {
   test::run_ranks(1, [](comm::ProcessGroup& group) {
-    const auto make_model = [] {
-      tensor::Mt19937 random(3);
-      auto model = std::make_shared<nn::Sequential>(std::vector<std::shared_ptr<nn::Module>>{
-          std::make_shared<nn::BatchNorm2d>(2), std::make_shared<nn::StochasticDepth>(0.5, 0),
-          std::make_shared<nn::Flatten>(), std::make_shared<nn::Dropout>(0.5, 1),
-          std::make_shared<nn::Linear>(6, 3, random)});
-      model->to(kGpu);
-      return model;
-    };
-    const auto model = make_model(), plain = make_model();
-    DataParallel parallel(model, group), as_it_is(plain, group);
-    StepGraphs graphs(parallel, Objective::Classify, 0);
-    Batch batch;
-    batch.count = 4;
-    batch.y = tensor::Tensor::zeros({4}, tensor::DType::Int64).to(kGpu);
-    std::vector<bool> ran;
-    for (int step = 0; step < 5; ++step) {
-      SCOPED_TRACE(step);
-      batch.keys = tensor::Tensor::full({4}, step, tensor::DType::Int64);
-      for (std::int64_t row = 0; row < 4; ++row) batch.keys.data<std::int64_t>()[row] += row * 1000;
-      if (step % 2 == 0) batch.keys = batch.keys.to(kGpu);  // as DeviceFeed gives them
-      model->zero_grad(), plain->zero_grad();
-      batch.x = numbered({4, 1, 3, 2}, [&](std::int64_t i) { return std::sin(step * 24 + i); }).to(kGpu);
-      const auto loss = graphs.run(batch, 1);
-      ran.push_back(loss.has_value());
-      EXPECT_EQ(loss ? loss->item() : plain_step(parallel, batch), plain_step(as_it_is, batch));
-      EXPECT_EQ(gradients_and_buffers(*model), gradients_and_buffers(*plain));
-    }
-    EXPECT_EQ(ran, (std::vector<bool>{false, false, true, true, true}));
+    EXPECT_EQ(recorded_steps(group, std::make_shared<nn::StochasticDepth>(0.5, 0)),
+              (std::vector<bool>{false, false, true, true, true}));
   });
 }
 
@@ -306,40 +312,14 @@ class Looking final : public nn::Module {
   At at_;
 };
 
-/// On rank 0; another one's are recorded.
-void expect_steps_that_cannot_be_recorded(int ranks, Looking::At at) {
-  test::run_ranks(ranks, [&](comm::ProcessGroup& group) {
-    const auto make_model = [&] {
-      tensor::Mt19937 random(3);
-      auto model = std::make_shared<nn::Sequential>(std::vector<std::shared_ptr<nn::Module>>{
-          std::make_shared<nn::BatchNorm2d>(2),
-          std::make_shared<Looking>(group.rank() == 0 ? at : Looking::At::Nothing), std::make_shared<nn::Flatten>(),
-          std::make_shared<nn::Linear>(6, 3, random)});
-      model->to(kGpu);
-      return model;
-    };
-    const auto model = make_model(), plain = make_model();
-    DataParallel parallel(model, group), as_it_is(plain, group);
-    StepGraphs graphs(parallel, Objective::Classify, 0);
-    Batch batch;
-    batch.count = 4;
-    batch.x = numbered({4, 1, 3, 2}, [&](std::int64_t i) { return std::sin(group.rank() + i); }).to(kGpu);
-    batch.y = batch.keys = tensor::Tensor::zeros({4}, tensor::DType::Int64).to(kGpu);
-    for (int step = 0; step < 5; ++step) {
-      SCOPED_TRACE(step);
-      model->zero_grad(), plain->zero_grad();
-      const auto loss = graphs.run(batch, 1);
-      EXPECT_EQ(loss.has_value(), group.rank() == 1 && step >= 2);
-      EXPECT_EQ(loss ? loss->item() : plain_step(parallel, batch), plain_step(as_it_is, batch));
-      parallel.finish(), as_it_is.finish();
-      EXPECT_EQ(gradients_and_buffers(*model), gradients_and_buffers(*plain));
-    }
-  });
-}
-
 TEST_F(DeviceTraining, StepsThatCannotBeRecordedRunAsTheyAre) {
   for (const int ranks : {1, 2}) {
-    for (const auto at : {Looking::At::Input, Looking::At::Gradient}) expect_steps_that_cannot_be_recorded(ranks, at);
+    for (const auto at : {Looking::At::Input, Looking::At::Gradient})
+      test::run_ranks(ranks, [&](comm::ProcessGroup& group) {
+        const bool looks = group.rank() == 0;  // another rank's steps are recorded
+        const auto ran = recorded_steps(group, std::make_shared<Looking>(looks ? at : Looking::At::Nothing));
+        EXPECT_EQ(ran, (std::vector<bool>{false, false, !looks, !looks, !looks}));
+      });
   }
 }
 

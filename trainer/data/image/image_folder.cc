@@ -176,6 +176,7 @@ std::vector<bool> test_files_by_list(const ImageFolder& folder, const fs::path& 
     if (test[found->second]) throw DataError(place + " stands there twice");
     test[found->second] = true;
   }
+  if (lines.bad()) throw DataError(list.string() + ": cannot be read: " + std::strerror(errno));
   check_split(folder, test, "by the list " + list.string());
   return test;
 }
