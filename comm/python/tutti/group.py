@@ -21,7 +21,7 @@ _groups: weakref.WeakSet[Group] = weakref.WeakSet()
 @atexit.register
 def _leave_all() -> None:
     """Ends what is still there while Python can still run operators, and says so if an exception ends the program."""
-    for group in list(_groups):
+    for group in sorted(_groups, key=lambda one: one._handle.value if one._handle else 0):  # as they were made
         group._leave(getattr(sys, "last_value", None))
 
 

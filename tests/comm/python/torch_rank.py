@@ -4,6 +4,7 @@ import datetime
 import os
 import signal
 import sys
+import threading
 import time
 
 import torch
@@ -22,6 +23,9 @@ def whole(group, rank, size):
             data = make()
             dist.all_reduce(data)
             assert (data == total).all(), (dtype, data)
+            data = make()
+            dist.reduce(data, 0)
+            assert (data == (total if rank == 0 else rank + 1)).all(), (dtype, data)
             data = make()
             dist.broadcast(data, size - 1)
             assert (data == size).all(), (dtype, data)
@@ -51,6 +55,9 @@ def whole(group, rank, size):
     scaled = torch.ones(3)
     dist.all_reduce(scaled, dist._make_nccl_premul_sum(0.5))
     assert (scaled == size / 2).all(), scaled
+    scaled = torch.ones(3, dtype=torch.bfloat16)
+    dist.reduce(scaled, 0, dist._make_nccl_premul_sum(torch.tensor([0.5])))
+    assert rank != 0 or (scaled == size / 2).all(), scaled
 
 
 def blocks(group, rank, size):
@@ -101,6 +108,8 @@ def started(group, rank, size):
     assert work.is_completed() and data[0] == size * (size + 1) / 2
     future = dist.all_reduce(data, async_op=True).get_future().then(lambda one: one.value()[0].sum().item())
     assert future.wait() == 1000 * size * size * (size + 1) / 2
+    inner = lambda _: dist.all_reduce(torch.ones(2), async_op=True).get_future().wait()[0].sum().item()
+    assert dist.all_reduce(data, async_op=True).get_future().then(inner).wait() == 2 * size
     incoming = torch.empty(3)
     receive = dist.irecv(incoming, (rank - 1) % size, tag=7)
     assert not receive.is_completed()
@@ -132,6 +141,27 @@ def started(group, rank, size):
     dist.monitored_barrier()
 
 
+def threaded(group, rank, size):
+    """Rank 0's main thread is in a barrier, or on the way, while another one sends what rank 1 waits for before it comes."""
+    for _ in range(20):
+        if rank == 0:
+            go = threading.Event()
+            sender = threading.Thread(target=lambda: (go.wait(), dist.send(torch.ones(1), 1)))
+            sender.start()
+            go.set()
+        elif rank == 1:
+            dist.recv(torch.empty(1), 0)
+        dist.barrier()
+        if rank == 0:
+            sender.join()
+
+
+def left(group, rank, size):
+    """Groups that nobody destroys end with the program."""
+    for i in range(6):
+        dist.all_reduce(torch.ones(1), group=dist.new_group(group_desc=str(i)))
+
+
 def beside(group, rank, size):
     """A group of a backend for each device; gloo stands for that of GPUs."""
     both = dist.new_group(backend="cpu:tutti,cuda:gloo")
@@ -148,7 +178,8 @@ def refusals(group, rank, size):
                   lambda: dist.all_reduce(torch.ones(2, dtype=torch.int32), dist.ReduceOp.AVG),
                   lambda: dist.all_reduce(torch.ones(2, device="meta")),
                   lambda: dist.group.WORLD.allreduce([torch.ones(2, dtype=torch.complex64)], dist.ReduceOp.PRODUCT),
-                  lambda: dist.all_to_all_single(torch.empty(2 * size), torch.empty(2 * size), [1] * size, [2] * size)):
+                  lambda: dist.all_to_all_single(torch.empty(2 * size), torch.empty(2 * size), [1] * size, [2] * size),
+                  lambda: dist.all_to_all_single(torch.empty(4), torch.empty(4), [5, -1] + [0] * (size - 2))):
         try:
             wrong()
         except ValueError:
@@ -259,7 +290,7 @@ def main():
     place = {"init_method": where, "rank": int(os.environ["RANK"]), "world_size": int(os.environ["WORLD_SIZE"])} if where else {}
     dist.init_process_group(backend, timeout=20 * SECONDS, **place)
     globals()[case](dist.group.WORLD, dist.get_rank(), dist.get_world_size())
-    if case not in ("killed", "differs", "late"):
+    if case not in ("killed", "differs", "late", "left"):
         dist.destroy_process_group()
     print("done", flush=True)
 

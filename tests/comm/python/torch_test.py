@@ -80,6 +80,15 @@ class Backend(Installed):
     def test_work_in_the_background(self):
         self.all_done(self.by_file("started", 3))
 
+    def test_threads(self):
+        self.all_done(self.by_file("threaded", 2))
+
+    def test_groups_that_are_left_open(self):
+        for _ in range(3):
+            ranks = self.by_file("left", 2)
+            self.all_done(ranks)
+            self.assertNotIn("timed out", ranks[0][2] + ranks[1][2])
+
     def test_beside_another_backend(self):
         self.all_done(self.by_file("beside", 2))
 

@@ -116,7 +116,7 @@ class Communicator:
     def _is_one_thread(self) -> bool:
         if self._thread != threading.get_ident():
             self._thread = 0
-        return self._thread != 0
+        return self._thread != 0 and threading.active_count() == 1
 
     def _own_timeout(self, opts) -> int:
         """In ms, if the caller gave this operation another one than the group's; else 0. PyTorch's "not set" is negative."""

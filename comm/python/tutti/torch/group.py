@@ -228,8 +228,8 @@ class Operations:
             _require(data.count % size == 0, f"all_to_all of an {what} without splits", data.count, data.count // size * size)
             return [data.count // size] * size
         rows = tensor.size(0) if tensor.dim() else 1
-        if len(splits) != size or sum(splits) != rows:
-            raise ValueError(f"the splits {list(splits)} of the {what} must be {size}, and add up to its {rows} rows")
+        if len(splits) != size or sum(splits) != rows or min(splits) < 0:
+            raise ValueError(f"the splits {list(splits)} of the {what} must be {size}, none negative, and add up to its {rows} rows")
         return [data.count // rows * split if rows else 0 for split in splits]
 
 

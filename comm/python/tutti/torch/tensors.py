@@ -70,8 +70,8 @@ def view(tensor: torch.Tensor, receives: bool, reduced: bool = False) -> View:
 
 def operator_of(op, tensor: torch.Tensor) -> int:
     """The library's number of a ReduceOp."""
-    if tensor.is_complex() and op not in _OF_COMPLEX:
-        raise ValueError(f"tutti adds complex numbers, and has no {op} of them")
+    if tensor.is_complex() and not any(op == kind for kind in _OF_COMPLEX):
+        raise ValueError(f"tutti adds complex numbers, and has no {getattr(op, 'op', op)} of them")
     for kind, number in _OPERATOR_OF.items():
         if op == kind:
             return number
@@ -80,7 +80,7 @@ def operator_of(op, tensor: torch.Tensor) -> int:
 
 def premultiplied(tensor: torch.Tensor, op) -> torch.Tensor:
     """The tensor, times the factor of a PREMUL_SUM."""
-    return tensor.detach() * op.__getstate__()[1] if op == _Kind.PREMUL_SUM else tensor
+    return tensor.detach().clone().mul_(op.__getstate__()[1]) if op == _Kind.PREMUL_SUM else tensor
 
 
 def premultiply(tensors, op) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
+import threading
 from datetime import timedelta
 from typing import Callable, List, Optional
 
@@ -25,6 +26,30 @@ def exception_of(error: _library.TuttiError) -> Exception:
     if error.name == _INVALID_ARGUMENT:
         return ValueError(str(error))
     return _BackendError(str(error).replace(": timed out after", ": Timed out after"))
+
+
+class _Future(torch.futures.Future):
+    """Callbacks in Python run on a thread of their own: they may wait for other operations, which the completing thread runs."""
+
+    def __init__(self):
+        super().__init__()
+        self._lock, self._has_callbacks = threading.RLock(), False
+
+    def then(self, callback):
+        with self._lock:
+            self._has_callbacks = True
+        return super().then(callback)
+
+    def add_done_callback(self, callback):
+        with self._lock:
+            self._has_callbacks = True
+        super().add_done_callback(callback)
+
+    def complete_by(self, tell) -> None:
+        with self._lock:
+            if not self._has_callbacks:
+                return tell(self)
+        threading.Thread(target=tell, args=(self,), daemon=True).start()
 
 
 class Done(dist.Work):
@@ -156,10 +181,10 @@ class Work(dist.Work):
     _source_rank = source_rank
 
     def get_future(self):
-        """A future of the tensors; it is completed on the thread that completes the operation."""
+        """A future of the tensors; it is completed on the thread that completes the operation, or on one of its own."""
         if self._future is None:
-            future = self._future = torch.futures.Future()
-            _callbacks.add(self._handle, lambda: self._tell(future))
+            future = self._future = _Future()
+            _callbacks.add(self._handle, lambda: future.complete_by(self._tell))
         return self._future
 
     def _tell(self, future) -> None:
