@@ -20,7 +20,27 @@ SIZES = (4, 8, 4, 8, 1, 2, 2, 1, 2, 8, 1)  # bytes of an element, in the order o
 FORMATS = "fdiqBHHbHQ?"  # as memoryview shows them; 16-bit floating point as its bits
 NUMBERS = {name: number for number, name in enumerate(DTYPES)}
 
-_TYPES = {"p": ctypes.c_void_p, "s": ctypes.c_char_p, "n": ctypes.c_size_t, "i": ctypes.c_int, "l": ctypes.c_int64}
+
+
+class Int(ctypes.c_int):
+    """A parameter that takes no number which does not fit; ctypes' own would cut it."""
+
+    @classmethod
+    def from_param(cls, value: int) -> Int:
+        if not -(1 << 31) <= value < 1 << 31:
+            raise TypeError(f"{value} does not fit 32 bits")
+        return cls(value)
+
+
+class Int64(ctypes.c_int64):
+    @classmethod
+    def from_param(cls, value: int) -> Int64:
+        if not -(1 << 63) <= value < 1 << 63:
+            raise TypeError(f"{value} does not fit 64 bits")
+        return cls(value)
+
+
+_TYPES = {"p": ctypes.c_void_p, "s": ctypes.c_char_p, "n": ctypes.c_size_t, "i": Int, "l": Int64}
 # Parameters of each function of comm/c/*.h: p any pointer, s text, n size_t, i int, l int64_t.
 _WITH_ASYNC = ("broadcast:ppnii reduce:pppniii all_reduce:ppnii all_reduce_rounded:pppn gather:pppnii all_gather:pppni scatter:pppnii "
                "reduce_scatter:pppnii all_to_all:pppni gather_v:ppppii scatter_v:ppppii all_gather_v:ppppi "
@@ -117,9 +137,17 @@ def error_of(result: int) -> TuttiError:
     return TuttiError(result, lib.tutti_result_name(result).decode(), lib.tutti_last_error().decode(errors="replace"))
 
 
+def result_of(function: str, *arguments: Any) -> int:
+    """Of tutti_<function>, which is called while other Python threads run. TypeError: an argument that C cannot take."""
+    try:
+        return _functions[function](*arguments)
+    except ctypes.ArgumentError as error:
+        raise TypeError(f"tutti_{function}: {error}") from None
+
+
 def call(function: str, *arguments: Any) -> None:
     """Calls tutti_<function>, while other Python threads run. Raises TuttiError unless it returns TUTTI_OK."""
-    result = _functions[function](*arguments)
+    result = result_of(function, *arguments)
     if result:
         raise error_of(result)
 
@@ -137,6 +165,8 @@ def typed_view(memory: Any, dtype: int) -> memoryview:
 
 def encoded(text: Optional[str]) -> Optional[bytes]:
     """A text as C wants it; None stands for NULL."""
+    if text is not None and "\0" in text:
+        raise ValueError(f"{text!r} holds a NUL, where C would end it")
     return None if text is None else text.encode()
 
 

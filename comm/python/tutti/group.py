@@ -10,8 +10,8 @@ import weakref
 from types import TracebackType
 from typing import Optional, Sequence
 
-from ._library import (DTYPES, INVITATION_SIZE, NUMBERS, SIZES, GroupInfo, GroupOptions, TuttiError, WorldInfo, WorldOptions, call, encoded,
-                       lib, milliseconds, typed_view)
+from ._library import (DTYPES, INVITATION_SIZE, NUMBERS, SIZES, GroupInfo, GroupOptions, Int, TuttiError, WorldInfo, WorldOptions,
+                       call, encoded, lib, milliseconds, typed_view)
 from .objects import Objects
 from .store import Store
 
@@ -74,7 +74,7 @@ class Group(Objects):
 
     def abort(self, reason: str) -> None:
         """Fails the group on all ranks with `reason`; their operations end within a second."""
-        call("abort", self._handle, str(reason).encode())
+        call("abort", self._handle, encoded(str(reason).replace("\0", " ")))
 
     def error(self) -> str:
         """The first failure that a call on this group has raised; "" while there is none."""
@@ -153,7 +153,7 @@ class World:
         call("world_options_init", ctypes.byref(options), ctypes.sizeof(options))
         for name, value in (("rank", rank), ("world_size", world_size), ("master_port", master_port)):
             if value is not None:
-                setattr(options, name, value)
+                setattr(options, name, Int.from_param(value).value)
         options.master_addr, options.store, options.launcher = encoded(master_addr), encoded(store), encoded(launcher)
         call("world_detect", ctypes.byref(options), ctypes.byref(self._handle))
         info = WorldInfo(struct_size=ctypes.sizeof(WorldInfo))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Sequence
 
-from ._library import TuttiError, call, milliseconds
+from ._library import TuttiError, call, encoded, milliseconds
 
 if TYPE_CHECKING:
     from .group import Group
@@ -21,7 +21,7 @@ class Store:
     def set(self, key: str, value: bytes) -> None:
         """`value` is any bytes: whatever has a buffer."""
         data = memoryview(value).tobytes()
-        call("store_set", self._group._handle, key.encode(), data, len(data), self._ms)
+        call("store_set", self._group._handle, encoded(key), data, len(data), self._ms)
 
     def get(self, key: str) -> bytes:
         """Waits until the key exists."""
@@ -29,7 +29,7 @@ class Store:
         while True:
             value = ctypes.create_string_buffer(room)
             try:
-                call("store_get", self._group._handle, key.encode(), value, room, ctypes.byref(length), self._ms)
+                call("store_get", self._group._handle, encoded(key), value, room, ctypes.byref(length), self._ms)
                 return value.raw[:length.value]
             except TuttiError as error:
                 if error.name != "TUTTI_INVALID_ARGUMENT" or length.value <= room:
@@ -38,13 +38,13 @@ class Store:
 
     def wait(self, keys: Sequence[str]) -> None:
         """Waits until all of them exist."""
-        names = (ctypes.c_char_p * len(keys))(*[key.encode() for key in keys])
+        names = (ctypes.c_char_p * len(keys))(*[encoded(key) for key in keys])
         call("store_wait", self._group._handle, names, len(keys), self._ms)
 
     def add(self, key: str, delta: int) -> int:
         """Adds to the decimal number under the key (0 if there is none), and returns the sum."""
         total = ctypes.c_int64()
-        call("store_add", self._group._handle, key.encode(), delta, ctypes.byref(total), self._ms)
+        call("store_add", self._group._handle, encoded(key), delta, ctypes.byref(total), self._ms)
         return total.value
 
     def check(self, key: str) -> bool:
@@ -57,5 +57,5 @@ class Store:
 
     def _flag(self, function: str, key: str) -> bool:
         flag = ctypes.c_int()
-        call(function, self._group._handle, key.encode(), ctypes.byref(flag), self._ms)
+        call(function, self._group._handle, encoded(key), ctypes.byref(flag), self._ms)
         return bool(flag.value)

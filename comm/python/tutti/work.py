@@ -6,7 +6,7 @@ import collections
 import ctypes
 from typing import Any, Callable, Optional, Union
 
-from ._library import SIZES, TuttiError, call, lib, typed_view
+from ._library import SIZES, TuttiError, call, encoded, lib, typed_view
 
 _COMBINE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p)
 Plan = tuple[tuple[Any, ...], tuple[Any, ...]]  # what a function is called with after the group; what must live until it is over
@@ -34,7 +34,7 @@ class Operator:
                 return 1
 
         self._function, number = _COMBINE(run), ctypes.c_int()
-        call("op_create", name.encode(), self._function, None, int(commutative), ctypes.byref(number))
+        call("op_create", encoded(name), self._function, None, int(commutative), ctypes.byref(number))
         self.number = number.value
 
     def close(self) -> None:

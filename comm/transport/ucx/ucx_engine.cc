@@ -12,6 +12,7 @@
 #include <asio/ip/tcp.hpp>
 #include <cstdlib>
 #include <cstring>
+#include <list>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -60,11 +61,12 @@ struct Pieces {
   Operation& operator[](std::size_t index) { return operations[index % kPieces]; }
 };
 
-/// What UCX holds while an operation runs.
+/// What UCX holds while an operation runs; the engine frees those that never end.
 struct Running {
   UcxEngine* engine;
   std::shared_ptr<Pieces> pieces;
   Operation* operation;
+  std::list<Running>::iterator self{};
 };
 
 /// A rank's worker. One mutex is around all calls of UCX. It lives until the process ends, and a later world has it
@@ -114,6 +116,7 @@ class UcxEngine final : public BulkEngine {
   int descriptor_ = -1;
   int fruitless_ = 0;  // returns of its descriptor since an operation has ended
   std::vector<std::shared_ptr<Pieces>> pieces_;
+  std::list<Running> running_;
 };
 
 class UcxChannel final : public BulkChannel {
@@ -261,12 +264,13 @@ std::shared_ptr<Pieces> UcxEngine::take_pieces(std::function<void()> wake) {
 }
 
 void UcxEngine::sent(void* request, ucs_status_t status, void* running) {
-  const std::unique_ptr<Running> ended(static_cast<Running*>(running));
-  Operation& operation = *ended->operation;
+  const Running& ended = *static_cast<Running*>(running);
+  Operation& operation = *ended.operation;
   operation.done = true;
   operation.status = status;
-  if (ended->pieces->wake && operation.begun_by != std::this_thread::get_id()) ended->pieces->wake();
-  ended->engine->fruitless_ = 0;
+  if (ended.pieces->wake && operation.begun_by != std::this_thread::get_id()) ended.pieces->wake();
+  ended.engine->fruitless_ = 0;
+  ended.engine->running_.erase(ended.self);
   ucx_library().ucp_request_free(request);
 }
 
@@ -282,17 +286,16 @@ void UcxEngine::begin(const std::shared_ptr<Pieces>& pieces, Operation& operatio
       UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMH | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
   parameters.cb.send = sent;
   parameters.memh = pieces->handle;
-  auto running = std::make_unique<Running>(Running{this, pieces, &operation});
-  parameters.user_data = running.get();
+  const auto running = running_.insert(running_.end(), {this, pieces, &operation});
+  running->self = running;
+  parameters.user_data = &*running;
   operation.done = false;
   operation.begun_by = std::this_thread::get_id();
   operation.request = function(parameters);
-  if (UCS_PTR_IS_PTR(operation.request)) {
-    running.release();  // the callback's now
-  } else {
-    operation.status = UCS_PTR_STATUS(operation.request);
-    operation.done = true;
-  }
+  if (UCS_PTR_IS_PTR(operation.request)) return;  // sent() will be called
+  running_.erase(running);
+  operation.status = UCS_PTR_STATUS(operation.request);
+  operation.done = true;
 }
 
 void UcxEngine::progress() {

@@ -13,7 +13,6 @@ import torch
 import torch.distributed as dist
 
 from .. import _library
-from .._library import lib
 from ..group import Group, World, connect, invite
 from .work import Done, Work, exception_of
 
@@ -71,7 +70,7 @@ class Communicator:
         own_ms = self._own_timeout(opts)
         if own_ms == 0 and opts is not None and not getattr(opts, "asyncOp", True) and self._is_one_thread():
             with self._issuing:
-                code = getattr(lib, "tutti_" + name)(self.group._handle, *arguments)
+                code = _library.result_of(name, self.group._handle, *arguments)
             error = exception_of(_library.error_of(code)) if code != 0 else None
             if at_end:
                 at_end(error is None)
@@ -87,7 +86,7 @@ class Communicator:
     def _start(self, name: str, arguments, tensors, keeps, at_end, timeout_ms: int = 0) -> Work:
         handle = ctypes.c_void_p()
         with self._issuing:
-            code = getattr(lib, "tutti_" + name)(self.group._handle, *arguments, ctypes.byref(handle))
+            code = _library.result_of(name, self.group._handle, *arguments, ctypes.byref(handle))
         if code != 0:
             error = exception_of(_library.error_of(code))
             if at_end:
