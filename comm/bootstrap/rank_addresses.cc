@@ -107,6 +107,13 @@ void collect_missing(Store& store, std::span<const std::string> keys, int first,
   collect_missing(store, keys, middle, last, missing);
 }
 
+/// So that this rank's next attempt meets the others' next. Where the last rank has come meanwhile, it stays.
+void withdraw_arrival(Store& store, const World& world, const std::string& group) {
+  const Deadline soon = Deadline::after(std::chrono::seconds(2));
+  const std::int64_t others = store.add(group + "/arrived", -1, soon) % world.world_size;
+  if (others == world.world_size - 1) store.add(group + "/arrived", 1, soon);
+}
+
 [[noreturn]] void name_the_missing(const MeetingPlace& place, const World& world, const std::string& group,
                                    std::span<const std::string> keys, std::chrono::milliseconds timeout) {
   std::vector<int> missing;
@@ -116,8 +123,10 @@ void collect_missing(Store& store, std::span<const std::string> keys, int first,
     names += (names.empty() ? "" : ", ") + std::to_string(missing[i]);
   if (missing.size() > kMissingRanksShown) names += ", ...";
   const std::string limit = format("%g s", std::chrono::duration<double>(timeout).count());
+  withdraw_arrival(*place.client, world, group);
   throw Error(ErrorCode::Timeout, rank_text(world), ": group '", group, "' did not form within ", limit,
-              ": no sign of rank(s) ", names, " at ", place.where, "; were they started, with this ",
+              names.empty() ? ": not all ranks have come again" : ": no sign of rank(s) " + names, " at ", place.where,
+              "; were they started, with this ",
               world.store_file.empty() ? "address and job secret?" : "file and job id?");
 }
 

@@ -196,6 +196,13 @@ def groups(group, me):
     second.all_reduce(values := array.array("f", [1.0]))
     expect(second.transport == "tcp" and values[0] == 3, second)
     second.shutdown()
+    for text in ("no sign of rank(s) 1, 2 at ", "not all ranks have come again"):
+        if me == 0:  # an attempt that the others do not share in leaves nothing that a later one meets
+            refused(tutti.TuttiError, text, tutti.connect, name="late", timeout=0.3)
+        group.barrier()
+        late = tutti.connect(name="late", timeout=30)
+        late.barrier()
+        late.shutdown()
 
 
 def memory(group, me):
