@@ -177,8 +177,8 @@ void RankOutput::log(StreamState& stream, std::string_view bytes) {
     const ssize_t count = ::write(stream.log_fd.get(), bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {
-      const std::string reason = comm::errno_text(errno);
       printer_.note_log_error(errno);
+      const std::string reason = comm::errno_text(errno);
       printer_.pass(Stream::Err, "tutti: stopped writing " + stream.log_file + ": " + reason + "\n");
       stream.log_fd.close();
       return;

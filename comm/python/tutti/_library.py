@@ -21,26 +21,19 @@ FORMATS = "fdiqBHHbHQ?"  # as memoryview shows them; 16-bit floating point as it
 NUMBERS = {name: number for number, name in enumerate(DTYPES)}
 
 
+def _fitting(kind: Any, bits: int) -> Any:
+    """`kind`, an integer of ctypes, as a parameter that takes no number which does not fit; ctypes' own would cut it."""
 
-class Int(ctypes.c_int):
-    """A parameter that takes no number which does not fit; ctypes' own would cut it."""
-
-    @classmethod
-    def from_param(cls, value: int) -> Int:
-        if not -(1 << 31) <= value < 1 << 31:
-            raise TypeError(f"{value} does not fit 32 bits")
+    def from_param(cls: Any, value: int) -> Any:
+        if not -(1 << bits - 1) <= value < 1 << bits - 1:
+            raise TypeError(f"{value} does not fit {bits} bits")
         return cls(value)
 
-
-class Int64(ctypes.c_int64):
-    @classmethod
-    def from_param(cls, value: int) -> Int64:
-        if not -(1 << 63) <= value < 1 << 63:
-            raise TypeError(f"{value} does not fit 64 bits")
-        return cls(value)
+    return type(kind.__name__, (kind,), {"from_param": classmethod(from_param)})
 
 
-_TYPES = {"p": ctypes.c_void_p, "s": ctypes.c_char_p, "n": ctypes.c_size_t, "i": Int, "l": Int64}
+Int = _fitting(ctypes.c_int, 32)
+_TYPES = {"p": ctypes.c_void_p, "s": ctypes.c_char_p, "n": ctypes.c_size_t, "i": Int, "l": _fitting(ctypes.c_int64, 64)}
 # Parameters of each function of comm/c/*.h: p any pointer, s text, n size_t, i int, l int64_t.
 _WITH_ASYNC = ("broadcast:ppnii reduce:pppniii all_reduce:ppnii all_reduce_rounded:pppn gather:pppnii all_gather:pppni scatter:pppnii "
                "reduce_scatter:pppnii all_to_all:pppni gather_v:ppppii scatter_v:ppppii all_gather_v:ppppi "
